@@ -2,7 +2,8 @@
 //! insertion in the index, and the table of requests in flight. Also the encoding of lists and of
 //! index blocks, as in starts and checkpoints.
 //!
-//! `make bench` runs it. The index is that of 64 GiB, 64 MiB of it: more than caches hold, as is usual.
+//! `make bench` runs it. The index is that of 64 GiB, 64 MiB of it: more than caches hold, as is
+//! usual.
 
 use std::hint::black_box;
 

@@ -126,7 +126,7 @@ fn ran_ms() -> f64 {
     ran.tv_sec as f64 * 1e3 + ran.tv_nsec as f64 / 1e6
 }
 
-/// The least milliseconds that a start took after this crash, and what it reported.
+/// The shortest start after this crash in milliseconds, and its report.
 fn start(drives: &[RamDrive], options: &OpenOptions) -> (f64, OpenReport) {
     best_start(drives, options, async |_, _| {})
 }
@@ -179,7 +179,7 @@ fn index() {
     }
     let per_block = |ms: f64| ms * 1e6 / BLOCKS as f64;
     println!("a block of a page, else {:7.1} ns", per_block(times[1] - times[0]));
-    // What is written again is listed twice, and every fourth entry is of parity.
+    // Rewritten blocks are listed twice, and every fourth entry is of parity.
     println!("a block, by lists       {:7.1} ns", per_block(times[2] - times[0]));
 }
 
@@ -192,8 +192,8 @@ async fn begin_segment(volume: &Volume, data: impl Fn() -> Vec<Bytes>) {
     }
 }
 
-/// What is written again since the newest checkpoint, and is only kept aside by a start on demand;
-/// and what it takes to have all of the index in memory after one.
+/// Time to defer the entries of rewritten blocks in a start on demand, and to load the whole index
+/// after one.
 fn kept_aside() {
     let drives = drives(120);
     make(&drives, BLOCKS);

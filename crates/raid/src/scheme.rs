@@ -1,18 +1,18 @@
-//! Chunk arithmetic: which column of a stripe holds which chunk.
+//! Chunk arithmetic: the column of each chunk in a stripe.
 //!
 //! A stripe has `k` data chunks (roles `0..k`) and `m` parity chunks (roles `k..k+m`), one per
 //! column. Stripe `s` places role `r` on column `(r + s) mod n`, so that parity visits every column
-//! in turn and reads of consecutive blocks visit every drive. Where parity stays in its place
-//! (RAID-4) role `r` is on column `r`, in every stripe.
+//! in turn and reads of consecutive blocks visit every drive. With fixed parity (RAID-4), role `r`
+//! is on column `r` in every stripe.
 //!
-//! Of mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k + r`
-//! of role `r`, in stripes that rotate: so columns `c` and `c + k` are *twins*, which hold the same
-//! chunks in every stripe. What mirrors survive is no matter of counting: any columns, but no
-//! twins.
+//! With mirrors (RAID-01) the second half of a stripe's chunks are copies of the first, role `k +
+//! r` of role `r`, in stripes that rotate. Columns `c` and `c + k` are *twins* with the same chunks
+//! in every stripe. Mirrors survive the loss of any columns without twins among them, so a count of
+//! losses does not decide.
 //!
 //! A scheme may be *narrow*: on some columns of the array only, with as many parity chunks and
-//! fewer of data. Its chunks are on these columns as those of another scheme are on all; the others
-//! have nothing of it, and nothing of them is missed.
+//! fewer data chunks. These columns are used like all columns of a smaller scheme; the others hold
+//! nothing of it, and count as intact.
 
 mod column;
 
@@ -22,7 +22,7 @@ use thiserror::Error;
 
 pub use column::{Column, ColumnSet};
 
-/// The most columns a scheme may have: the member table of a superblock record holds so many.
+/// The most columns of a scheme: the capacity of the member table in a superblock record.
 pub const MAX_COLUMNS: usize = 32;
 
 /// A chunk's place in the erasure code: data below `k`, parity from `k` on.
@@ -33,7 +33,7 @@ impl Role {
     /// Role number `role`.
     ///
     /// # Panics
-    /// If no stripe has as many chunks.
+    /// If no stripe has so many chunks.
     #[must_use]
     pub fn of(role: usize) -> Self {
         Self(u8::try_from(role).expect("at most 32 chunks"))
@@ -46,27 +46,27 @@ impl Role {
     }
 }
 
-/// Which columns the chunks of a stripe are on.
+/// Assignment of a stripe's chunks to columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Arrangement {
     /// Every stripe starts one column further than the one before.
     #[default]
     Rotated = 0,
-    /// Data and parity stay where they are: parity is on the last columns.
+    /// Data and parity keep their columns: parity is on the last ones.
     Fixed = 1,
-    /// As rotated, and what other schemes have as parity are copies of the data.
+    /// As `Rotated`, with copies of the data in the place of parity.
     Mirrored = 2,
 }
 
 impl Arrangement {
-    /// The number that stands for it on media.
+    /// Its number on media.
     #[must_use]
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The arrangement that a number on media stands for.
+    /// The arrangement for a number on media.
     #[must_use]
     pub const fn of_code(code: u8) -> Option<Self> {
         match code {
@@ -78,20 +78,20 @@ impl Arrangement {
     }
 }
 
-/// How many data and parity chunks a stripe has, and where they are.
+/// Numbers of data and parity chunks in a stripe, and their columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
     data: u8,
     parity: u8,
     arrangement: Arrangement,
-    /// Columns of the array that it is not on.
+    /// Columns of the array that are not used.
     absent: ColumnSet,
 }
 
-/// A scheme that no array can have.
+/// Why a scheme is impossible.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SchemeError {
-    /// Nothing would be stored.
+    /// There is no data chunk.
     #[error("a scheme needs at least one data chunk per stripe")]
     NoData,
     /// More members than a superblock can list.
@@ -100,19 +100,19 @@ pub enum SchemeError {
         /// Data and parity chunks together.
         columns: usize,
     },
-    /// Parity that stays in its place, and is not there.
-    #[error("parity that stays on one drive needs at least one parity chunk per stripe")]
+    /// Fixed parity without a parity chunk.
+    #[error("fixed parity needs at least one parity chunk per stripe")]
     NoParity,
-    /// Mirrors of another number of chunks.
+    /// Mirrors with different numbers of data chunks and copies.
     #[error("mirrored stripes have as many copies as data chunks, and at least two")]
     NotMirrored,
-    /// Columns left out that there are not, or of mirrors.
-    #[error("columns are left out that there are not, or of mirrors")]
+    /// Columns left out that do not exist, or of mirrors.
+    #[error("a narrow scheme leaves out columns that exist, and none of mirrors")]
     NotNarrow,
 }
 
 impl Scheme {
-    /// A scheme of `data` + `parity` chunks per stripe, which visit every column in turn.
+    /// A scheme of `data` + `parity` chunks per stripe, rotating over the columns.
     ///
     /// # Errors
     /// If there is no data chunk or there are more than 32 chunks.
@@ -123,8 +123,8 @@ impl Scheme {
     /// A scheme of `data` + `parity` chunks per stripe.
     ///
     /// # Errors
-    /// If there is no data chunk, there are more than 32 chunks, or the arrangement is of something
-    /// that there is none of.
+    /// If there is no data chunk, there are more than 32 chunks, or the arrangement does not fit
+    /// the numbers.
     pub fn arranged(
         arrangement: Arrangement,
         data: usize,
@@ -148,11 +148,11 @@ impl Scheme {
         }
     }
 
-    /// The same on other columns: the first ones that are not among those left out.
+    /// The same scheme on other columns: the first ones outside `absent`.
     ///
     /// # Errors
-    /// If it is mirrored, or the array would have more than 32 columns, or end with some that are
-    /// left out beyond its own.
+    /// If it is mirrored, the array would have more than 32 columns, or `absent` has columns behind
+    /// its last one.
     pub fn without(self, absent: ColumnSet) -> Result<Self, SchemeError> {
         let columns = self.columns() + absent.len();
         if columns > MAX_COLUMNS {
@@ -165,8 +165,8 @@ impl Scheme {
         Ok(Self { absent, ..self })
     }
 
-    /// The narrow scheme that is on these columns only, if there can be one: it has as many parity
-    /// chunks, and at least one of data.
+    /// The narrow scheme on these columns only; `None` if impossible. It has as many parity chunks,
+    /// and at least one data chunk.
     #[must_use]
     pub fn on(self, columns: ColumnSet) -> Option<Self> {
         let data = columns.len().checked_sub(self.parity())?;
@@ -176,14 +176,14 @@ impl Scheme {
         narrow.without(all.without(columns)).ok().filter(|_| inside)
     }
 
-    /// Whether segments of an array with this scheme may have that one: it is the same, or a narrow
+    /// Whether segments of an array with this scheme may have the other one: the same, or a narrow
     /// one of it.
     #[must_use]
     pub fn admits(self, other: Self) -> bool {
         other == self || other.is_narrow() && self.on(other.iter().collect()) == Some(other)
     }
 
-    /// Which columns its chunks are on.
+    /// Assignment of its chunks to columns.
     #[must_use]
     pub const fn arrangement(self) -> Arrangement {
         self.arrangement
@@ -195,20 +195,20 @@ impl Scheme {
         self.data as usize
     }
 
-    /// Parity chunks per stripe (`m`); copies, where it is mirrored. No more members may be lost;
-    /// which ones, [`Self::survives`] tells.
+    /// Parity chunks per stripe (`m`); copies with mirrors. This is the most members that may be
+    /// lost; [`Self::survives`] decides which ones.
     #[must_use]
     pub const fn parity(self) -> usize {
         self.parity as usize
     }
 
-    /// Columns of the array, whether it is on them or not.
+    /// Columns of the array, used or not.
     #[must_use]
     pub const fn width(self) -> usize {
         self.columns() + self.absent.len()
     }
 
-    /// The columns of the array that it is not on.
+    /// The columns of the array that it does not use.
     #[must_use]
     pub const fn absent(self) -> ColumnSet {
         self.absent
@@ -220,38 +220,38 @@ impl Scheme {
         !self.absent.is_empty()
     }
 
-    /// Whether it is on a column.
+    /// Whether it uses a column.
     #[must_use]
     pub fn contains(self, column: Column) -> bool {
         column.index() < self.width() && !self.absent.contains(column)
     }
 
-    /// Chunks per stripe, one per column that it is on (`n`).
+    /// Chunks per stripe, one per used column (`n`).
     #[must_use]
     pub const fn columns(self) -> usize {
         self.data as usize + self.parity as usize
     }
 
-    /// Whether a chunk's one copy is all that backs it up.
+    /// Whether the only redundancy of a chunk is its copy.
     #[must_use]
     pub fn is_mirrored(self) -> bool {
         self.arrangement == Arrangement::Mirrored
     }
 
-    /// How many members may be lost, whichever they are.
+    /// Number of arbitrary members that may be lost.
     #[must_use]
     pub fn tolerated_losses(self) -> usize {
         if self.is_mirrored() { 1 } else { self.parity() }
     }
 
-    /// The column that holds what `column` holds, of mirrors.
+    /// The column with the same chunks as `column`; `None` without mirrors.
     #[must_use]
     pub fn twin_of(self, column: Column) -> Option<Column> {
         let twin = || Column::of((column.index() + self.data()) % self.columns());
         self.is_mirrored().then(twin)
     }
 
-    /// Whether every chunk can be read, or rebuilt, without these columns.
+    /// Whether every chunk can be read or reconstructed without these columns.
     #[must_use]
     pub fn survives(self, lost: ColumnSet) -> bool {
         if !self.is_mirrored() {
@@ -261,20 +261,20 @@ impl Scheme {
         self.iter().filter(|column| lost.contains(*column)).all(is_left)
     }
 
-    /// Whether these columns are enough to read, or rebuild, every chunk.
+    /// Whether these columns are enough to read or reconstruct every chunk.
     #[must_use]
     pub fn is_readable_from(self, columns: ColumnSet) -> bool {
         self.survives(self.iter().filter(|column| !columns.contains(*column)).collect())
     }
 
-    /// Whether any one more may be lost.
+    /// Whether any one more column may be lost.
     #[must_use]
     pub fn survives_another(self, lost: ColumnSet) -> bool {
         self.iter().all(|column| lost.contains(column) || self.survives(lost.with(column)))
     }
 
-    /// How many more may be lost, whichever they are, so that everything can be read and a majority
-    /// is left.
+    /// Number of arbitrary further columns that may be lost while everything can be read and a
+    /// majority is left.
     #[must_use]
     pub fn losses_left(self, lost: ColumnSet) -> usize {
         let majority = ((self.columns() - 1) / 2).saturating_sub(lost.len());
@@ -286,33 +286,34 @@ impl Scheme {
         readable.min(majority)
     }
 
-    /// The columns that a chunk of `column` is rebuilt from, or from some of them.
+    /// The columns of which some or all are needed to reconstruct a chunk of `column`.
     pub fn sources_of(self, column: Column) -> impl Iterator<Item = Column> {
         let twin = self.twin_of(column);
         self.iter().filter(move |one| *one != column && twin.is_none_or(|twin| twin == *one))
     }
 
-    /// How many of those it takes.
+    /// Number of these columns that are needed.
     #[must_use]
     pub fn sources_needed(self) -> usize {
         if self.is_mirrored() { 1 } else { self.data() }
     }
 
-    /// How many columns hold the list of what is in a column, itself one of them.
+    /// Number of columns with the summary of a column, including itself.
     #[must_use]
     pub fn list_copies(self) -> usize {
         if self.is_mirrored() { 2 } else { self.parity() + 1 }
     }
 
-    /// The column whose list is copy `copy` of those that `column` holds: its own, then those of
-    /// its predecessors, of mirrors that of its twin. So a list survives what its column does.
+    /// The column whose summary is copy `copy` of those on `column`: its own, then those of its
+    /// predecessors; with mirrors, that of its twin. A summary thus survives the same losses as its
+    /// column.
     #[must_use]
     pub fn listed_on(self, column: Column, copy: usize) -> Column {
         let away = copy * self.list_distance() % self.columns();
         self.nth((self.rank(column) + self.columns() - away) % self.columns())
     }
 
-    /// The column that holds copy `copy` of the list of `column`.
+    /// The column that holds copy `copy` of the summary of `column`.
     #[must_use]
     pub fn list_holder(self, column: Column, copy: usize) -> Column {
         self.nth((self.rank(column) + copy * self.list_distance()) % self.columns())
@@ -322,22 +323,22 @@ impl Scheme {
         if self.is_mirrored() { self.data() } else { 1 }
     }
 
-    /// Every column that it is on.
+    /// Every used column.
     pub fn iter(self) -> impl Iterator<Item = Column> {
         ColumnSet::all(self.width()).without(self.absent).iter()
     }
 
-    /// Which of its columns one is, by number.
+    /// The number of a column among the used ones.
     ///
     /// # Panics
-    /// If it is not on this column.
+    /// If it does not use this column.
     #[must_use]
     pub fn rank(self, column: Column) -> usize {
         assert!(self.contains(column), "{column} has no chunks of {self}");
         column.index() - self.absent.before(column)
     }
 
-    /// One of its columns, by number.
+    /// The used column of a number.
     fn nth(self, rank: usize) -> Column {
         let past = |at: usize, absent: Column| if absent.index() <= at { at + 1 } else { at };
         Column::of(self.absent.iter().fold(rank, past))
@@ -356,7 +357,7 @@ impl Scheme {
         self.nth((role.index() + self.turn(stripe)) % self.columns())
     }
 
-    /// The number of the column that `stripe` starts on.
+    /// The number of the first column of `stripe`.
     fn turn(self, stripe: u32) -> usize {
         match self.arrangement {
             Arrangement::Rotated | Arrangement::Mirrored => {
@@ -379,7 +380,7 @@ impl fmt::Display for Scheme {
             (Arrangement::Fixed, ..) => "raid4",
             (Arrangement::Mirrored, ..) => "raid01",
             (.., 0) => "raid0",
-            // All parity of one chunk is a copy of it, whatever the code.
+            // With one data chunk all parity is a copy of it, in any code.
             (_, 1, _) => "raid1",
             (.., 1) => "raid5",
             (.., 2) => "raid6",
@@ -446,7 +447,7 @@ mod tests {
         let left =
             [&[][..], &[2], &[2, 4], &[2, 4, 5]].map(|lost| scheme.losses_left(columns(lost)));
         assert_eq!(left, [2, 1, 0, 0]);
-        // Either of three copies is enough to read, but not to go on.
+        // Any one of three copies is enough to read, but not to go on.
         let copies = Scheme::new(1, 2).unwrap();
         assert_eq!([&[][..], &[2]].map(|lost| copies.losses_left(columns(lost))), [1, 0]);
         assert_eq!(scheme.sources_of(Column(2)).count(), 5);

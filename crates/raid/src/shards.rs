@@ -1,8 +1,8 @@
-//! A volume of several arrays, each with an engine, drives and zones of its own.
+//! A volume over several arrays, each with an engine, drives and zones of its own.
 //!
-//! One engine keeps one processor busy. So that a volume can be faster, arrays that share nothing
-//! hold its blocks by turns, [`UNIT_BLOCKS`] at a time: what is asked of consecutive blocks of it
-//! is consecutive in each of them.
+//! One engine uses one processor. For a faster volume, its blocks are striped over independent
+//! arrays, [`UNIT_BLOCKS`] at a time: consecutive blocks of a request are consecutive in each
+//! array.
 //!
 //! ```text
 //!   volume    0..64  64..128  128..192  192..256 ...
@@ -10,10 +10,12 @@
 //!   there     0..64   0..64    64..128   64..128
 //! ```
 //!
-//! Invariants: what an array holds is fixed when it is made, and its superblock tells ([`Shard`]);
-//! whoever puts shards together compares. Nothing is remembered here: an array promises of its
-//! blocks what it promises alone, and a flush covers all of them. Of requests that are under way
-//! together and overlap, every shard has an order of its own.
+//! Invariants:
+//! * The part of an array is fixed when it is created and recorded in its superblock ([`Shard`]);
+//!   the code that combines shards compares these.
+//! * Nothing is stored here: an array guarantees for its blocks the same as alone, and a flush
+//!   covers all of them.
+//! * Of concurrent overlapping requests, every shard has an order of its own.
 
 mod range;
 #[cfg(test)]
@@ -32,10 +34,10 @@ use zoneweave_zoned::{
 use crate::log::format::ArrayUuid;
 use range::{Range, Rounds};
 
-/// Blocks of a volume that one shard holds before it is the turn of the next: 256 KiB.
+/// Consecutive blocks of a volume in one shard: 256 KiB.
 pub const UNIT_BLOCKS: u64 = 64;
 
-/// Which part of a volume an array holds.
+/// The part of a volume that an array holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     number: u8,
@@ -43,13 +45,13 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// That of an array which is a volume by itself.
+    /// An array that is a volume by itself.
     pub const WHOLE: Self = Self { number: 0, others: 0 };
 
-    /// How many shards a volume can have.
+    /// Most shards of a volume.
     pub const MOST: usize = 256;
 
-    /// Shard `number` of `of`; `None` if there is no such one.
+    /// Shard `number` of `of`; `None` if impossible.
     #[must_use]
     pub fn new(number: usize, of: usize) -> Option<Self> {
         let others = u8::try_from(of.checked_sub(1)?).ok()?;
@@ -57,20 +59,20 @@ impl Shard {
         Some(Self { number, others })
     }
 
-    /// Its number, from zero.
+    /// Its number, counted from zero.
     #[must_use]
     pub const fn number(self) -> u8 {
         self.number
     }
 
-    /// How many shards the volume has.
+    /// Number of shards of the volume.
     #[must_use]
     pub fn of(self) -> usize {
         usize::from(self.others) + 1
     }
 
-    /// The identity of an array that is this shard of a volume with the identity `volume`: the last
-    /// byte is its number.
+    /// UUID of the array that is this shard of a volume: the volume's, with the number as last
+    /// byte.
     #[must_use]
     pub fn array(self, volume: ArrayUuid) -> ArrayUuid {
         let mut uuid = volume.0;
@@ -80,15 +82,15 @@ impl Shard {
         ArrayUuid(uuid)
     }
 
-    /// The identity of the volume that an array is this shard of: that of its first shard.
+    /// UUID of the volume that an array is this shard of: that of its first shard.
     #[must_use]
     pub fn volume(self, array: ArrayUuid) -> ArrayUuid {
         Self { number: 0, ..self }.array(array)
     }
 }
 
-/// Blocks of a volume of so many shards, of which the smallest has `least`; all of those of an
-/// array that is a volume by itself.
+/// Blocks of a volume with so many shards, the smallest of which has `least`. An array that is a
+/// volume by itself uses all of its blocks.
 #[must_use]
 pub const fn volume_blocks(least: u64, shards: usize) -> u64 {
     match shards {
@@ -97,8 +99,8 @@ pub const fn volume_blocks(least: u64, shards: usize) -> u64 {
     }
 }
 
-/// Blocks that each of so many shards needs for a volume of `blocks`; an array that is a volume by
-/// itself needs no more.
+/// Blocks that each shard needs for a volume of `blocks`. An array that is a volume by itself needs
+/// exactly these.
 #[must_use]
 pub const fn blocks_of_each(blocks: u64, shards: usize) -> u64 {
     match shards {
@@ -115,7 +117,7 @@ pub struct Shards {
 }
 
 impl Shards {
-    /// The volume whose shards these are, in the order of their numbers.
+    /// The volume of these shards, in the order of their numbers.
     ///
     /// # Panics
     /// If there are none, or too many.
@@ -127,7 +129,7 @@ impl Shards {
         Self { parts, rounds, blocks }
     }
 
-    /// Does something with a range, if it is one.
+    /// Runs an operation on a range, if it is valid.
     fn within<T: 'static>(
         &self,
         lba: Lba,
@@ -140,14 +142,14 @@ impl Shards {
         }
     }
 
-    /// The range, if it is one.
+    /// Checks a range.
     fn range(&self, lba: Lba, blocks: u64) -> Result<Range, BlockError> {
         let end = lba.0.checked_add(blocks).filter(|end| *end <= self.blocks);
         let beyond = BlockError::OutOfRange { lba, blocks, capacity: self.blocks };
         end.map(|end| Range { start: lba.0, end }).ok_or(beyond)
     }
 
-    /// Data of a range, by shard.
+    /// The data of a range, by shard.
     fn divided(&self, range: Range, data: Vec<Bytes>) -> Vec<Vec<Bytes>> {
         let mut of_shards = vec![Vec::new(); self.parts.len()];
         if let Some(shard) = self.rounds.only(range) {
@@ -161,8 +163,8 @@ impl Shards {
         of_shards
     }
 
-    /// Asks every shard that holds something of the range, and waits for all of them. Answers are
-    /// by shard; of several errors that of the first shard is told.
+    /// Sends a request to every shard with a part of the range, and waits for all of them. Answers
+    /// are by shard; of several errors that of the first shard is returned.
     fn ask<T: Default + 'static>(
         &self,
         range: Range,
@@ -177,7 +179,7 @@ impl Shards {
         Box::pin(async move { join_all(asked).await.into_iter().collect() })
     }
 
-    /// As [`Self::ask`], where an answer is that it is done.
+    /// As [`Self::ask`], for requests without a result.
     fn change(
         &self,
         range: Range,
@@ -189,7 +191,7 @@ impl Shards {
         }
     }
 
-    /// What a shard answers, as the volume tells it.
+    /// The answer of a shard, with its addresses converted to the volume's.
     fn told<T: 'static>(&self, shard: usize, asked: BlockFuture<T>) -> BlockFuture<T> {
         let rounds = self.rounds;
         Box::pin(asked.map_err(move |error| match error {
@@ -208,7 +210,7 @@ fn ready<T: 'static>(answer: Result<T, BlockError>) -> BlockFuture<T> {
 /// Takes so many blocks from the front of a list.
 ///
 /// # Panics
-/// If there are fewer: devices answer with what they were asked for.
+/// If there are fewer: devices return as many blocks as were requested.
 fn take(pieces: &mut VecDeque<Bytes>, blocks: u64) -> Vec<Bytes> {
     let mut bytes = usize::try_from(blocks).expect("held in memory") * BLOCK_BYTES;
     let mut taken = Vec::new();
@@ -294,7 +296,7 @@ impl BlockDevice for Shards {
     }
 }
 
-/// The states of a range, of those of its parts, as far as all of these tell.
+/// The extents of a range, merged from its parts, as far as all of these reach.
 fn merged(
     units: impl Iterator<Item = (usize, u64)>,
     found: Vec<Vec<Extent>>,

@@ -1,4 +1,4 @@
-//! Drives let few zones be active: what crashes and failing drives leave behind must not use them up.
+//! Drives with few active zones: segments left by crashes and failing drives must not use them up.
 
 use crate::support::life::{assert_hit, assert_holds, live, put};
 use crate::support::{Array, Shape, contents};
@@ -45,8 +45,8 @@ fn leftovers_of_many_crashes_are_finished_where_zones_get_scarce() {
     assert_hit(&[Mark::FullLeftoverKnownBySeal]);
 }
 
-/// Segments that are given up faster than what is under way to them ends must not take the zones that the
-/// next start needs.
+/// Segments given up faster than their writes in flight end must not take the zones that the next
+/// start needs.
 #[test]
 fn a_segment_waits_for_zones_of_those_given_up_before() {
     let array = array(Shape { zones: 24, ..Shape::small() }, 10);

@@ -1,4 +1,5 @@
-//! Segments that are filled beside others of their size have no more under way than drives that are as fast with small writes need.
+//! Segments that are filled beside others of their size have no more under way than drives that are
+//! as fast with small writes need.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,7 +16,8 @@ async fn write(volume: &Volume, lba: u64, blocks: u64, version: u64) {
     volume.write(Lba(lba), data, false).await.unwrap();
 }
 
-/// A fifth segment with chunks of the same size begins when one of four has nothing under way any more.
+/// A fifth segment with chunks of the same size begins when one of four has nothing under way any
+/// more.
 #[test]
 fn no_more_than_four_segments_of_a_size_are_written_at_a_time() {
     let shape = Shape { zones: 24, zone_blocks: 80, volume_blocks: Some(300), ..Shape::small() };
@@ -45,8 +47,9 @@ fn no_more_than_four_segments_of_a_size_are_written_at_a_time() {
     life.expect("the array starts");
 }
 
-/// The longest that one of 500 requests of two blocks waited beside 96 of one block at a time, by how many of these were done
-/// meanwhile. Eight segments are for the small ones and one for the large ones, with chunks of the same size.
+/// The longest that one of 500 requests of two blocks waited beside 96 of one block at a time, by
+/// how many of these were done meanwhile. Eight segments are for the small ones and one for the
+/// large ones, with chunks of the same size.
 fn most_ahead_of_a_large_one(even_blocks: Option<u32>) -> u64 {
     let volume_blocks = Some(12_000);
     let shape = Shape { zones: 30, zone_blocks: 6000, volume_blocks, ..Shape::small() };
@@ -87,7 +90,7 @@ fn most_ahead_of_a_large_one(even_blocks: Option<u32>) -> u64 {
     life.expect("the array starts")
 }
 
-/// Whoever takes nothing of what a segment is for does not hold it up.
+/// A segment for other requests does not hold back a segment.
 #[test]
 fn segments_for_other_requests_hold_up_none() {
     let (without, with) = (most_ahead_of_a_large_one(None), most_ahead_of_a_large_one(Some(1)));

@@ -1,4 +1,4 @@
-//! Branches that random histories hardly reach, each with what has to come of it.
+//! Branches that random histories rarely reach, each with its required outcome.
 //!
 //! In builds that count marks, each test also checks that it was where it says.
 
@@ -177,7 +177,7 @@ fn a_list_in_the_place_of_another_is_damaged() {
     });
 }
 
-/// What a drive of this array held before must not be there when it is a member again.
+/// Earlier contents of a drive must not be readable once it is a member again.
 #[test]
 fn a_replacement_that_does_not_reset_its_zones_is_none() {
     let array = array(9);
@@ -330,7 +330,7 @@ fn zones_that_cannot_be_reset_stay_known_as_dead() {
         zone
     });
     live(&array, async |volume, _, _| assert_holds(volume, SEGMENT_BLOCKS, 2).await);
-    // It is known as dead by what the other blocks of the zone tell, too.
+    // The other blocks of the zone identify it as dead, too.
     let damage = Damage::Garbage { part: BlockPart::Data, seed: 1 };
     array.drives[1].corrupt(ZoneAddress::new(zone, 0), damage);
     live(&array, async |volume, _, _| {
@@ -409,7 +409,7 @@ fn a_member_with_too_few_zones_is_taken_out() {
     assert_hit(&[Mark::EvictedForZones, Mark::NoRoomLeft, Mark::ReadOnlyZoneProbed]);
 }
 
-/// What was trimmed cannot be told any more, but nothing else is lost with it.
+/// The contents of the trim are lost, but nothing else is.
 #[test]
 fn a_trim_beyond_repair_takes_nothing_with_it() {
     let array = array(16);

@@ -1,5 +1,5 @@
-//! Checkpoints of the index: what a start saves by one, what they cost, and what happens to a start if one
-//! is damaged.
+//! Checkpoints of the index: the work that they save a start, their cost, and starts with a damaged
+//! one.
 
 use crate::support::life::{live, one_life};
 use crate::support::{Array, contents, large, read_all};
@@ -19,7 +19,7 @@ async fn fill(volume: &Volume, blocks: u64, version: u64) {
     }
 }
 
-/// What a start tells of itself.
+/// The report of a start.
 fn start(array: &Array, options: OpenOptions) -> OpenReport {
     one_life(array, &[], options, async |_, report, _| report.clone()).unwrap()
 }
@@ -47,7 +47,7 @@ fn a_start_reads_what_was_written_since() {
     });
     let all = start(&array, without());
     assert_eq!((all.checkpoint, all.replayed_segments), (None, all.segments));
-    // What ignored it wrote a snapshot without it.
+    // The start that ignored it wrote a snapshot without it.
     assert_eq!(start(&array, OpenOptions::default()).checkpoint, None);
 }
 
@@ -63,8 +63,8 @@ fn those_who_want_none_write_none() {
     assert_eq!(start(&array, OpenOptions::default()).checkpoint, None);
 }
 
-/// Overwrites and moves, with several segments open, go on for many checkpoints; each of them tells what
-/// the lists tell.
+/// Overwrites and relocations in several open segments, over many checkpoints; each of them agrees
+/// with the summaries.
 #[test]
 fn a_checkpoint_tells_what_the_lists_tell() {
     let array = large();

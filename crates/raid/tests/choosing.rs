@@ -1,4 +1,4 @@
-//! How an array is written is left to the engine: what it chooses for which drives, and what it goes back to.
+//! The automatic choice of a write policy: the choice for given drives, and the fallbacks.
 
 use crate::support::life::{assert_holds, one_life, put, put_all};
 use crate::support::{Array, Shape, new_drive, read_all};
@@ -57,7 +57,8 @@ fn is_written_through_crashes(array: &Array, options: &OpenOptions, blocks: u64)
     }
 }
 
-/// Drives differ: the one that allows the fewest active zones decides how many segments are filled at a time.
+/// Drives differ: the one that allows the fewest active zones decides how many segments are filled
+/// at a time.
 #[test]
 fn no_drive_has_more_zones_active_than_it_allows() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
@@ -75,8 +76,9 @@ fn no_drive_has_more_zones_active_than_it_allows() {
     }
 }
 
-/// Zones so small that what a crash leaves of four segments, or of chunks so large, finds no room in one: it
-/// is given up bit by bit, and the volume is as writable as one that nobody chose anything for.
+/// In zones so small, the blocks that a crash leaves in four segments, or with large chunks, do not
+/// fit into one. Features are given up one by one, and the volume is as writable as with the
+/// array's own policy.
 #[test]
 fn what_does_not_fit_the_zones_is_given_up() {
     let tiny = Shape { zones: 12, zone_blocks: 10, ..Shape::small() };
@@ -103,8 +105,9 @@ fn what_does_not_fit_the_zones_is_given_up() {
     is_written_through_crashes(&array, &auto(), array.blocks);
 }
 
-/// Zones are lost while nobody looks. There are enough left for the array as it was made, and too few for
-/// what suits its drives: where that is pinned the start is refused, and else it goes back to the array's own.
+/// Zones are lost while the array is stopped. The rest is enough for the array's own policy, and
+/// too little for the best one. If that is pinned the start is refused; otherwise it falls back to
+/// the array's own.
 #[test]
 fn what_lost_zones_leave_no_room_for_gives_way() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(864), ..Shape::small() };
@@ -135,8 +138,8 @@ fn what_lost_zones_leave_no_room_for_gives_way() {
     life.expect("the array starts");
 }
 
-/// What was chosen is chosen for the drives that are there. One that allows less is refused by it, taken
-/// by an array that is written as it was made, and decides at the next start.
+/// The policy is chosen for the present drives. A drive that allows less is refused under it,
+/// accepted by an array with its own policy, and taken into account by the next start.
 #[test]
 fn a_drive_that_allows_less_is_taken_by_an_array_that_is_written_as_it_was_made() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
@@ -194,7 +197,8 @@ fn a_spare_that_allows_less_decides_as_well() {
     life.expect("the array starts");
 }
 
-/// Appends are chosen where a profile says that they pay, and a drive that cannot do them decides for all.
+/// Appends are chosen where a profile says that they pay, and a drive that cannot do them decides
+/// for all.
 #[test]
 fn chunks_are_appended_where_that_pays_and_every_drive_can() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
@@ -223,7 +227,8 @@ fn chunks_are_appended_where_that_pays_and_every_drive_can() {
     is_written_through_crashes(&array, &told, 300);
 }
 
-/// A drive like the others takes the place of one that failed, while an array is written as was chosen.
+/// A drive like the others takes the place of one that failed, while an array is written as was
+/// chosen.
 #[test]
 fn an_array_is_rebuilt_as_it_was_chosen_to_be_written() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(300), ..Shape::small() };
@@ -245,8 +250,8 @@ fn an_array_is_rebuilt_as_it_was_chosen_to_be_written() {
     life.expect("the array starts without a drive");
 }
 
-/// Zones are lost under a running volume, as many as it can do without as it was made. It goes on being
-/// written as was chosen for it, though nothing would choose that now.
+/// Zones are lost under a running volume, as many as it can do without as it was made. It goes on
+/// being written as was chosen for it, though nothing would choose that now.
 #[test]
 fn zones_that_are_lost_meanwhile_do_not_stop_what_was_chosen() {
     for seed in 0..3 {

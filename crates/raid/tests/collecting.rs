@@ -1,4 +1,4 @@
-//! Collecting under load: what it costs, and how users share the drives with it.
+//! Garbage collection under load: its cost, and the sharing of drives with users.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -21,7 +21,8 @@ fn array() -> Array {
     Array::create(shape, &mut Random::new(4))
 }
 
-/// Overwrites blocks, of which `hot` in a hundred are among the first tenth; notes the newest version of each.
+/// Overwrites blocks, of which `hot` in a hundred are among the first tenth; notes the newest
+/// version of each.
 async fn overwrite(volume: &Volume, known: &Known, hot: u64, requests: u64) {
     let blocks = volume.info().blocks;
     let left = RefCell::new(requests);
@@ -35,10 +36,10 @@ async fn overwrite(volume: &Volume, known: &Known, hot: u64, requests: u64) {
     join_all((0..QUEUE_DEPTH).map(|_| worker())).await;
 }
 
-/// What was written.
+/// The blocks written so far.
 struct Known {
     random: RefCell<Random>,
-    /// In the order of requests, which is that of what takes effect.
+    /// In the order of requests, which is the order in which they take effect.
     newest: RefCell<BTreeMap<u64, u64>>,
 }
 
@@ -54,8 +55,8 @@ impl Known {
     }
 }
 
-/// Blocks written to users' segments of long lives, in percent of what users wrote, and the amplification,
-/// between two moments.
+/// Blocks written to users' long-lived segments, in percent of users' writes, and the
+/// amplification, between two moments.
 async fn between(volume: &Volume, work: impl Future<Output = ()>) -> (u64, f64) {
     let long = CLASSES.iter().position(|name| *name == "users_long").unwrap();
     let before = volume.status().counters;
@@ -69,8 +70,8 @@ async fn between(volume: &Volume, work: impl Future<Output = ()>) -> (u64, f64) 
     (kept * 100 / user, amplification)
 }
 
-/// While all blocks are written alike classes are mixed, and it costs what theory says; when some become
-/// hot they are kept apart, and it costs less.
+/// While all blocks are written with equal frequency, classes are mixed, and the cost matches the
+/// theory. When some become hot they are kept apart, and the cost falls.
 #[test]
 fn lifetimes_are_kept_apart_while_they_tell() {
     let array = array();
@@ -115,7 +116,7 @@ fn what_a_drive_does_not_tell_for_a_while_is_not_lost() {
         handle.sleep(Nanos::from_secs(3)).await;
         array.drives[1].faults(FaultPlan::clear);
         scrub.await.unwrap();
-        // Whatever was to be moved is.
+        // All pending relocations are done.
         handle.sleep(Nanos::from_secs(30)).await;
         assert_holds(volume, 60, 1).await;
     });
@@ -153,7 +154,8 @@ fn reads_that_hang_hold_up_no_writes() {
     });
 }
 
-/// A trim of which every other block was written again hides what it hid, and no more, after it was moved as one.
+/// A trim with every other block written again hides the same blocks as before, and no more, after
+/// it was relocated as one.
 #[test]
 fn a_trim_with_blocks_written_into_it_is_moved() {
     let array = array();
@@ -176,7 +178,7 @@ fn a_trim_with_blocks_written_into_it_is_moved() {
             put(volume, lba, 2).await.unwrap();
         }
         volume.flush().await.unwrap();
-        // What a drive does not tell is moved, and what else is in its segment.
+        // A block that a drive cannot read is relocated with the rest of its segment.
         let reads = Selector::next(CommandKind::Read).always();
         array.drives[1].inject(reads, FaultAction::Fail(Status::UnrecoveredRead));
         volume.scrub().await.unwrap();

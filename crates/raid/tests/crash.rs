@@ -1,4 +1,4 @@
-//! Random histories with crashes: what was promised survives, and nothing is made up.
+//! Random histories with crashes: acknowledged writes survive, and no other data appears.
 //!
 //! Each seed draws an array, a workload and several crashes, some of them during recovery. A
 //! failure names the seed, and this replays it:

@@ -1,5 +1,5 @@
-//! Deaths of segments are kept for zones that cannot be read: as long as needed, and no more of them than there are
-//! such zones.
+//! Deaths of segments are kept for zones that cannot be read: as long as needed, and no more of
+//! them than there are such zones.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use zoneweave_zoned::{
 /// Data blocks of a segment of [`copies`].
 const SEGMENT_BLOCKS: u64 = 21;
 
-/// An array of three copies: any zone makes up a segment, whatever the others tell.
+/// An array of three copies: any one zone makes up a segment, regardless of the others.
 fn copies(salt: u64) -> Array {
     copies_of(3, salt)
 }
@@ -60,8 +60,8 @@ async fn put_run(volume: &Volume, handle: &Handle, blocks: u64, version: u64) {
     volume.flush().await.unwrap();
 }
 
-/// Starts the array again and again, each time with segments dying; a drive has a zone that cannot be read. No
-/// trim is remembered of blocks of which nothing older is left.
+/// Starts the array again and again, each time with segments dying; a drive has a zone that cannot
+/// be read. No trim is remembered of blocks of which nothing older is left.
 fn live_on(array: &Array, drive: usize, lives: u64) {
     for version in 10..10 + lives {
         let reclaimed = live(array, async |volume, _, _| {
@@ -75,7 +75,8 @@ fn live_on(array: &Array, drive: usize, lives: u64) {
             volume.status().counters.segments_reclaimed
         });
         assert!(reclaimed > 1, "{reclaimed} segments died");
-        // The zone may be one of one segment's, and a kill may have come between a death and the resets.
+        // The zone may be one of one segment's, and a kill may have come between a death and the
+        // resets.
         let deaths = deaths_in_snapshot(array, drive);
         assert!(deaths <= 4, "{deaths} segments are recorded dead after {version} lives");
     }
@@ -141,7 +142,8 @@ fn a_segment_stays_dead_however_late_its_zone_can_be_read() {
     assert_hit(&[Mark::ZoneNotReset, Mark::DeadKeptForUnread, Mark::DeadSegmentResetAgain]);
 }
 
-/// Cuts a rebuild of the second drive short: a zone with part of a copy, and the segment that is copied.
+/// Cuts a rebuild of the second drive short: a zone with part of a copy, and the segment that is
+/// copied.
 fn cut_short(array: &Array) -> (ZoneId, u64) {
     live(array, async |volume, _, handle| {
         // So that zones are free which no header lists.
@@ -211,7 +213,7 @@ async fn churn(volume: &Volume) {
     volume.flush().await.unwrap();
 }
 
-/// Trims what a segment holds, until it is dead and no record of that is left.
+/// Trims the blocks of a segment until it is dead and its death is no longer recorded.
 async fn trim_until_forgotten(volume: &Volume, handle: &Handle, segment: u64) {
     volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
     gone(volume, handle, segment).await;
@@ -219,14 +221,15 @@ async fn trim_until_forgotten(volume: &Volume, handle: &Handle, segment: u64) {
     assert_holds(volume, SEGMENT_BLOCKS, 0).await;
 }
 
-/// What was trimmed has not come back with a start.
+/// Trimmed blocks have not come back with a start.
 fn assert_trimmed(array: &Array) {
     live(array, async |volume, _, _| {
         assert_holds(volume, SEGMENT_BLOCKS, 0).await;
     });
 }
 
-/// A start finds a copy that was cut short, and cannot reset it: its segment is alive, and dies later.
+/// A start finds a copy that was cut short, and cannot reset it: its segment is alive, and dies
+/// later.
 #[test]
 fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
     let array = copies(3);
@@ -241,7 +244,8 @@ fn a_copy_that_a_start_cannot_reset_dies_with_its_segment() {
     assert_trimmed(&array);
 }
 
-/// What dies while a drive is out of service nobody can tell it; a zone that cannot be erased would bring it back.
+/// A drive out of service does not learn of deaths; a zone that cannot be erased would bring a
+/// segment back.
 #[test]
 fn a_drive_that_cannot_be_erased_does_not_come_back() {
     let array = copies(2);
@@ -256,7 +260,7 @@ fn a_drive_that_cannot_be_erased_does_not_come_back() {
         assert_eq!(back.await, Err(ReplaceError::KeepsSegments { zone }));
         (zone, segment)
     });
-    // Nor where its first block cannot be read, or what is behind.
+    // Nor if its first block, or the blocks behind it, cannot be read.
     for offset in [0, 1] {
         live(&array, async |volume, _, handle| {
             let at = Selector::next(CommandKind::Read)
@@ -320,7 +324,8 @@ fn a_drive_with_read_only_zones_of_others_is_taken() {
     assert_hit(&[Mark::FormerRecordsLeftOut]);
 }
 
-/// Headers of a dead segment that are left list a zone of a former drive, where the new one has a column of a live segment.
+/// Headers of a dead segment that are left list a zone of a former drive, where the new one has a
+/// column of a live segment.
 #[test]
 fn a_dead_segment_takes_no_zone_that_cannot_be_read() {
     let mut array = copies(2);

@@ -1,5 +1,5 @@
-//! Golden images: what this release writes is, byte for byte, what its first version wrote, and
-//! what that wrote is still read. A difference means that the format changed: give it a new
+//! Golden images: this release writes byte for byte the same as the first version of the format,
+//! and still reads that version's output. A difference means that the format changed: give it a new
 //! version, keep reading the old one, and add files instead of changing these.
 //!
 //! `REGENERATE_GOLDEN=1 cargo test -p zoneweave-raid --test main golden::` writes the files anew;
@@ -31,7 +31,7 @@ use zoneweave_zoned::{
 
 const ARRAY: ArrayUuid = ArrayUuid([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0xA, 0xB, 0xC, 0xD, 0xE, 0xF]);
 
-/// Compares what is written now with the file, and returns the file.
+/// Compares the output with the file, and returns the file.
 fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let path = folder.join(format!("{name}.bin"));

@@ -67,7 +67,7 @@ async fn read_some(volume: &Volume, handle: &Handle, versions: [u64; 2]) -> Tail
     Tail { p50: at(500), p99: at(990), p999: at(999), counters: volume.status().counters }
 }
 
-/// What a test measures without hedging, and with it.
+/// The measurements of a test without hedging and with it.
 fn with_and_without(
     preset: &str,
     zones: u32,
@@ -134,7 +134,8 @@ fn reads_go_around_drives_that_reset_zones() {
     assert!(with.p99 < without.p99 && with.p999 < without.p999, "{without:?} {with:?}");
 }
 
-/// What goes around a drive is verified like everything else, and the drive itself is asked then.
+/// Blocks reconstructed around a drive are verified like all others; if they fail, the drive itself
+/// is read.
 #[test]
 fn what_is_rebuilt_from_damage_is_not_returned() {
     let array = array_of("zn540-1tb", 8, BLOCKS);

@@ -1,4 +1,5 @@
-//! Arrays of drives without metadata: what one of their headers takes with it comes back from the other drives.
+//! Arrays of drives without metadata: the blocks lost with a frame header are reconstructed from
+//! the other drives.
 
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all};
 use crate::support::{Array, Shape, attach, executor};
@@ -73,8 +74,8 @@ fn full_zones(array: &Array) -> Vec<(&RamDrive, ZoneId)> {
     all.filter(|(drive, zone)| drive.zone(*zone).state == ZoneState::Full).collect()
 }
 
-/// The last write to a zone takes along the blocks behind its last frame, which a crash can cut off: the zone holds all of
-/// its segment and stays active.
+/// The last write to a zone takes along the blocks behind its last frame, which a crash can cut
+/// off: the zone holds all of its segment and stays active.
 #[test]
 fn zones_that_lack_what_is_behind_their_segment_are_finished() {
     let array = filled();
@@ -121,7 +122,8 @@ fn a_record_that_was_written_all_the_same_costs_no_member() {
     assert_hit(&[Mark::RecordWrittenAgain]);
 }
 
-/// Of a record's frame a drive writes some blocks, of which reports tell or, as of the first alone, do not.
+/// Of a record's frame a drive writes some blocks, of which reports tell or, as of the first alone,
+/// do not.
 #[test]
 fn a_record_that_was_written_in_part_costs_no_member() {
     for part in 1..8 {
@@ -132,7 +134,7 @@ fn a_record_that_was_written_in_part_costs_no_member() {
                 drive.inject(write, FaultAction::Partial(BlockCount(part)));
             }
         };
-        // A start goes over to the other zone; what is recorded later is written behind that.
+        // A start moves to the other zone; later records are written behind its own.
         cut_short();
         live(&array, async |volume, _, _| {
             put_all(volume, BLOCKS, 2).await;

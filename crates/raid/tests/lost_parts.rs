@@ -1,4 +1,5 @@
-//! What is lost beyond redundancy: a start says so, where it would serve what was there before, and is refused.
+//! Losses beyond redundancy: if older contents would be served instead, the start is refused with
+//! an explanation.
 
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
 use crate::support::{Array, Shape, contents, read_all};
@@ -32,7 +33,8 @@ fn what_is_lost_and_unknown_is_accepted_by_force_only() {
     assert_hit(&[Mark::ChunkBeyondRebuild, Mark::Unaccounted, Mark::UnaccountedRefused]);
 }
 
-/// An array whose process was killed after blocks were written twice, and the last block of each of its zones.
+/// An array whose process was killed after blocks were written twice, and the last block of each of
+/// its zones.
 fn killed_after_two_versions(tabled: bool) -> (Array, Vec<ZoneAddress>) {
     killed(Shape { tabled, ..Shape::small() })
 }
@@ -54,7 +56,8 @@ fn killed(shape: Shape) -> (Array, Vec<ZoneAddress>) {
     (array, last)
 }
 
-/// The last stripe that was acknowledged before a crash is damaged beyond repair: it is not one that the crash cut short.
+/// The last stripe that was acknowledged before a crash is damaged beyond repair: it is not one
+/// that the crash cut short.
 #[test]
 fn a_stripe_that_may_have_counted_is_not_discarded_unasked() {
     for tabled in [false, true] {
@@ -73,7 +76,7 @@ fn a_stripe_that_may_have_counted_is_not_discarded_unasked() {
         }
         let error = refused(&array, &[]);
         assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
-        // One of them is what redundancy is for.
+        // Redundancy covers one of them.
         let (array, last) = killed_after_two_versions(tabled);
         array.drives[1].set_unreadable(last[1], BlockCount(1));
         live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
@@ -100,7 +103,7 @@ fn a_segment_without_headers_is_not_left_out_unasked() {
     };
     let (array, last) = killed_after_two_versions(true);
     for (drive, last) in array.drives.iter().zip(&last) {
-        // As a header, and as what is behind one.
+        // As a header, and as a block behind one.
         let read = Selector::next(CommandKind::Read).in_zone(last.zone).touching(0..1);
         drive.inject(read.times(8), FaultAction::Fail(Status::Aborted));
     }
@@ -120,8 +123,9 @@ fn a_segment_without_headers_is_not_left_out_unasked() {
     assert_hit(&[Mark::HiddenSegment, Mark::UnaccountedRefused]);
 }
 
-/// An array of two pairs of drives, of which drive 1 stored half of a chunk, and another chunk behind it, out of step with the rows:
-/// both stripes were written elsewhere, and acknowledged. With that, the zone.
+/// An array of two pairs of drives, of which drive 1 stored half of a chunk, and another chunk
+/// behind it, out of step with the rows: both stripes were written elsewhere, and acknowledged.
+/// With that, the zone.
 fn killed_after_an_append_in_part() -> (Array, ZoneId) {
     let arrangement = Arrangement::Mirrored;
     let shape = Shape { data: 2, parity: 2, arrangement, chunk_blocks: 2, ..Shape::small() };
@@ -146,8 +150,8 @@ fn killed_after_an_append_in_part() -> (Array, ZoneId) {
     (array, zone)
 }
 
-/// What an append that was cut short displaced was taken for a chunk that had been acknowledged and was damaged: a start without
-/// the twin of that drive was refused, although nothing was lost.
+/// A regression: chunks displaced by a torn append were taken for acknowledged, damaged chunks. A
+/// start without the twin of that drive was refused, although nothing was lost.
 #[test]
 fn what_an_append_in_part_displaces_is_nothing_lost() {
     let (array, _) = killed_after_an_append_in_part();

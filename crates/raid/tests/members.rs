@@ -15,7 +15,7 @@ use zoneweave_zoned::{BlockDevice, Status, ZoneAddress, ZoneId, ZoneState};
 /// Steps in which any of these lives comes to its end.
 const LIVE_STEPS: u64 = 2_000_000;
 
-/// Brings every slot back that has no member: replaces what failed, goes on with what was begun.
+/// Restores every slot without a member: replaces failed drives, and resumes interrupted rebuilds.
 async fn bring_back(volume: &Volume, array: &Array, handle: &Handle, seed: u64) {
     let failed: Vec<_> = volume.status().members.iter().map(|m| m.state == "failed").collect();
     volume.resume_rebuild().await.expect("a rebuild goes on");
@@ -220,7 +220,7 @@ fn a_scrub_heals_every_damaged_block_of_a_drive() {
     let name = "a_scrub_heals_every_damaged_block_of_a_drive";
     with_running_volume(name, 0xA3_0000, three_data, async |volume, array, handle, _, random| {
         let drive = usize::try_from(random.below(array.shape.columns() as u64)).unwrap();
-        // What is being reclaimed anyway need not be found.
+        // Segments that are being reclaimed need not be found.
         while volume.describe().contains("busy true") {
             handle.sleep(Nanos::from_millis(1)).await;
         }

@@ -1,6 +1,7 @@
-//! What a volume says of its memory is what it takes, and it never takes more than it said it would.
+//! The memory reported by a volume is the memory in use, and never exceeds the reported maximum.
 //!
-//! Measured by the allocator: what is free again when the volume is gone was the volume's.
+//! Measured by the allocator: memory that is free again when the volume is gone belonged to the
+//! volume.
 
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
@@ -43,7 +44,7 @@ fn shape() -> Shape {
     }
 }
 
-/// What a volume said that it takes, what it would take at the most, and what it took.
+/// The memory that a volume reported, the maximum that it reported, and the memory in use.
 #[derive(Debug)]
 struct Measured {
     said: Memory,
@@ -51,7 +52,7 @@ struct Measured {
     took: u64,
 }
 
-/// Carries out a load on a new volume, and measures what the volume takes in the end.
+/// Runs a load on a new volume, and measures the volume's memory at the end.
 fn measure(policy: Option<WritePolicy>, load: impl AsyncFnOnce(&Volume)) -> Measured {
     let writes = policy.map_or(WriteChoice::AsMade, WriteChoice::Policy);
     measure_with(OpenOptions { writes, ..OpenOptions::default() }, load)
@@ -89,7 +90,7 @@ async fn fill_and_overwrite(volume: &Volume) {
 }
 
 fn assert_told(Measured { said, most, took }: &Measured) {
-    // Tasks, and what the allocator rounds up.
+    // Memory of tasks, and the allocator's rounding.
     let slack = took / 10 + (512 << 10);
     assert!(took.abs_diff(said.total_bytes) <= slack, "took {took}, said {said:#?}");
     assert!(*took <= most.total_bytes, "took {took}, at most {most:#?}");

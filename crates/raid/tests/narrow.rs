@@ -1,4 +1,5 @@
-//! Writes that come one at a time: they go to narrow segments instead of being padded, and are as safe there.
+//! Writes that come one at a time: they go to narrow segments instead of being padded, and are as
+//! safe there.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -66,7 +67,8 @@ fn writes_that_come_one_at_a_time_are_not_padded() {
             }
             assert!(on_slots(volume, 1 + parity).len() > 1, "{data}+{parity}");
             let padding = volume.status().counters.padding_blocks;
-            // A stripe pads five blocks, and more, where it is not narrow, as are those while a segment is opened.
+            // A stripe pads five blocks, and more, where it is not narrow, as are those while a
+            // segment is opened.
             assert!(padding < 6 * BLOCKS, "{padding} blocks of padding for {data}+{parity}");
             assert_holds(volume, BLOCKS, 3).await;
         });
@@ -86,7 +88,7 @@ fn any_drive_may_be_lost() {
             let lost = [first, (first + 1) % (data + parity)];
             let array = array_of(data, parity);
             lives(&array, &[], async |volume, _| fill(volume, 1).await);
-            // What is left goes on, as narrow as before.
+            // The remaining segments go on, as narrow as before.
             lives(&array, &lost[..parity], async |volume, _| {
                 assert_holds(volume, BLOCKS, 1).await;
                 fill(volume, 2).await;
@@ -148,7 +150,7 @@ fn rot_in_a_narrow_segment_is_found_and_mended() {
     });
 }
 
-/// Both headers of a narrow segment are gone: the roster has what they said.
+/// Both headers of a narrow segment are gone: the narrow list has their contents.
 #[test]
 fn a_narrow_segment_is_found_without_headers() {
     for phase in ["open", "sealed"] {
@@ -165,7 +167,8 @@ fn a_narrow_segment_is_found_without_headers() {
     assert_hit(&[Mark::ListedWithoutHeader]);
 }
 
-/// A zone of one drive is lost, or all of the drive is away, and with it the only header of a segment: the other one is enough.
+/// A zone of one drive is lost, or all of the drive is away, and with it the only header of a
+/// segment: the other one is enough.
 #[test]
 fn a_narrow_segment_is_found_by_what_one_drive_has_without_a_header() {
     for (phase, away) in [("open", false), ("sealed", false), ("sealed", true)] {
@@ -186,7 +189,7 @@ fn a_narrow_segment_is_found_by_what_one_drive_has_without_a_header() {
     }
 }
 
-/// Both zones of a narrow segment are lost: what was there before is not served for it.
+/// Both zones of a narrow segment are lost: older contents are not served in their place.
 #[test]
 fn a_narrow_segment_is_not_missing_without_a_word() {
     for phase in ["open", "sealed"] {
@@ -205,7 +208,8 @@ fn a_narrow_segment_is_not_missing_without_a_word() {
     assert_hit(&[Mark::ListedLost]);
 }
 
-/// A drive comes back as it was when a segment was alive that died since, and of which no record tells any more.
+/// A drive comes back as it was when a segment was alive that died since, and of which no record
+/// tells any more.
 #[test]
 fn a_dead_narrow_segment_does_not_come_back_with_its_drive() {
     const TRIMMED: u64 = 100;
@@ -235,7 +239,7 @@ fn a_dead_narrow_segment_does_not_come_back_with_its_drive() {
     assert_hit(&[Mark::UnlistedReset]);
 }
 
-/// No more are alive than a record can list: what comes alone is padded then.
+/// No more are alive than a record can list: beyond that, lone writes are padded.
 #[test]
 fn no_more_narrow_segments_are_opened_than_can_be_listed() {
     let shape = Shape {
@@ -257,8 +261,8 @@ fn no_more_narrow_segments_are_opened_than_can_be_listed() {
     });
 }
 
-/// A narrow segment has died, the newest roster lists it still, and a wide one has one of its zones: the slot and zone, another slot that
-/// the dead one was on, and the wide one.
+/// A narrow segment has died, the newest roster lists it still, and a wide one has one of its
+/// zones: the slot and zone, another slot that the dead one was on, and the wide one.
 async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId, usize, u64) {
     fill(volume, 1).await;
     let narrow = on_slots(volume, 2);
@@ -318,7 +322,8 @@ fn a_dead_segment_that_is_listed_is_not_missed() {
     lives(&array, &[away], async |volume, _| assert_holds(volume, BLOCKS, 2).await);
 }
 
-/// A drive that no narrow segment is on, as it is smaller than the others, loses zones: moving these out gives none of what is scarce.
+/// A drive that is smaller than the others, and has no narrow segment, loses zones: relocating
+/// narrow segments frees no scarce zone.
 #[test]
 fn where_a_drive_loses_zones_there_is_room_still() {
     const LEFT: u32 = 80;
@@ -331,7 +336,7 @@ fn where_a_drive_loses_zones_there_is_room_still() {
         tabled: false,
         ..Shape::small()
     };
-    // As large as what the drive will have left allows.
+    // As large as the remaining zones of the drive allow.
     let blocks = Array::create(shape, &mut Random::new(9)).blocks;
     let shape = Shape { zones: 130, volume_blocks: Some(blocks), ..shape };
     let mut array = Array::create(shape, &mut Random::new(9));
@@ -432,7 +437,8 @@ fn a_header_where_its_segment_is_not_is_not_believed() {
     });
 }
 
-/// A volume as large as it may be, written again and again one block at a time: there always is room.
+/// A volume as large as it may be, written again and again one block at a time: there always is
+/// room.
 #[test]
 fn narrow_segments_are_moved_out_for_room() {
     for parity in [1, 2] {
@@ -457,7 +463,8 @@ fn narrow_segments_are_moved_out_for_room() {
     assert_hit(&[Mark::StripeNarrow, Mark::MovedForRoom]);
 }
 
-/// Requests that come beside others go to a narrow segment only where nothing else is open, however little room there is.
+/// Requests that come beside others go to a narrow segment only where nothing else is open, however
+/// little room there is.
 #[test]
 fn what_does_not_come_alone_keeps_to_wide_segments() {
     let shape = Shape { zones: 16, zone_blocks: 400, tabled: false, ..Shape::small() };

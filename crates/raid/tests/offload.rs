@@ -1,5 +1,5 @@
-//! An index that takes less memory than it needs: whatever is asked for is there, nothing is lost, and
-//! memory stays within what was asked for.
+//! An index with a memory limit: every request is answered, nothing is lost, and memory stays
+//! within the limit.
 
 use std::num::NonZeroU32;
 
@@ -79,7 +79,7 @@ fn whatever_is_asked_for_is_there() {
     }
 }
 
-/// Most of a volume is trimmed at once: what tells of that is moved a few pages at a time.
+/// Most of a volume is trimmed at once: its tombstones are relocated a few pages at a time.
 #[test]
 fn large_trims_are_moved_in_parts() {
     let array = large();
@@ -103,7 +103,7 @@ fn large_trims_are_moved_in_parts() {
     lived.unwrap();
 }
 
-/// Writes fail, and segments are given up, while pages of what was in them are away.
+/// Writes fail, and segments are given up, while the pages of their blocks are absent.
 #[test]
 fn segments_are_given_up_while_pages_are_away() {
     let array = large();
@@ -130,8 +130,8 @@ fn segments_are_given_up_while_pages_are_away() {
     assert_hit(&[Mark::PageMoved, Mark::PageChangedWhileLeaving]);
 }
 
-/// Segments that blocks are moved to are given up one after the other on a full array, while pages of what was moved are
-/// away: what was moved is taken back, and there is room again.
+/// Segments with relocated blocks are given up one after the other on a full array, while the pages
+/// of these blocks are absent. The relocations are undone, and there is space again.
 #[test]
 fn a_full_array_survives_failures_in_a_row() {
     for seed in [13, 25] {
@@ -166,8 +166,8 @@ fn a_full_array_survives_failures_in_a_row() {
     assert_hit(&[Mark::MovesTakenBackLate, Mark::RoomByTakingBack]);
 }
 
-/// A page that cannot be read any more is an error for whoever needs it, and ends writes; the next start does without
-/// checkpoints.
+/// An unreadable page is an error for requests that need it, and ends writes; the next start does
+/// without checkpoints.
 #[test]
 fn a_page_that_is_gone_is_an_error() {
     let array = large();
@@ -183,7 +183,8 @@ fn a_page_that_is_gone_is_an_error() {
         }
         let read = volume.read(Lba(0), 1).await;
         assert!(matches!(read, Err(BlockError::Unrecoverable { .. })), "{read:?}");
-        // Some pages lie elsewhere; the first one that is missing ends writes, also those whose pages are there.
+        // Some pages lie elsewhere; the first one that is missing ends writes, also those whose
+        // pages are there.
         let mut missing = 0;
         for lba in (0..BLOCKS).step_by(PAGE_ENTRIES) {
             let written = volume.write(Lba(lba), vec![contents(lba, 2)], true).await;
@@ -198,8 +199,8 @@ fn a_page_that_is_gone_is_an_error() {
     assert_eq!(found.unwrap(), None);
 }
 
-/// Without redundancy left, a drive's controller is reset while pages are asked for that only it has: whoever asks waits for
-/// these, and none is lost.
+/// Without redundancy left, a drive's controller is reset while pages are requested that only it
+/// has: the requests wait, and no page is lost.
 #[test]
 fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
     let array = large();
@@ -237,7 +238,7 @@ fn lose_pages(array: &Array, drive: usize) {
     }
 }
 
-/// How many blocks are lost; the others have to be what they are.
+/// Number of lost blocks; the others must have their contents.
 async fn lost_blocks(volume: &Volume, model: &mut Model) -> u64 {
     let mut lost = 0;
     for lba in 0..BLOCKS {
@@ -250,8 +251,9 @@ async fn lost_blocks(volume: &Volume, model: &mut Model) -> u64 {
     lost
 }
 
-/// Without redundancy a page may be lost with a block of it: that is the end of writes, and an error for whoever asks for a block
-/// that it tells of. What other pages tell is read on, and all of it when the next start has read the lists.
+/// Without redundancy, a lost block of a page loses the page: writes end, and requests for its
+/// blocks get errors. Other pages stay readable, and all blocks are once the next start has read
+/// the summaries.
 #[test]
 fn pages_without_redundancy_are_lost_one_by_one() {
     let shape = Shape { parity: 0, ..large().shape };
@@ -262,7 +264,8 @@ fn pages_without_redundancy_are_lost_one_by_one() {
         for _ in 0..2000 {
             model.step(volume, 2).await;
         }
-        // What was written of pages so far comes to be in complete segments, before it is moved to one that is not.
+        // Pages written so far get into complete segments, before they are relocated to one that is
+        // not.
         for lba in (BLOCKS - 900..BLOCKS).step_by(4) {
             let data = (lba..lba + 4).map(|lba| contents(lba, 3)).collect();
             volume.write(Lba(lba), data, false).await.unwrap();
@@ -290,7 +293,8 @@ fn pages_without_redundancy_are_lost_one_by_one() {
     assert_hit(&[Mark::PageAwayUnreadable]);
 }
 
-/// However many ask for pages that a start has left on media, no more are in memory than there are to be.
+/// However many ask for pages that a start has left on media, no more are in memory than there are
+/// to be.
 #[test]
 fn requests_for_absent_pages_wait_for_frames() {
     let array = large();
@@ -321,7 +325,8 @@ fn requests_for_absent_pages_wait_for_frames() {
     assert_hit(&[Mark::FramesAwaitedByAbsent]);
 }
 
-/// While changed pages are being written others go: who asks for one does not wait for the writes.
+/// While dirty pages are being written, clean ones are dropped: a request for a page does not wait
+/// for the writes.
 #[test]
 fn pages_go_while_others_are_being_written() {
     let array = large();

@@ -1,5 +1,5 @@
-//! An index of which most is on media when users are served: they wait for what they ask for, and whatever
-//! they do meanwhile is what a start by lists finds.
+//! An index whose pages are mostly on media when users are served: requests wait for their pages,
+//! and in the end the index equals that of a start from summaries.
 
 use std::num::NonZeroU32;
 
@@ -57,8 +57,8 @@ fn users_need_not_wait_for_the_index() {
     assert_eq!(replayed.unwrap(), model.versions);
 }
 
-/// What was written since the checkpoint where nothing was before is near to none of its pages, and comes into
-/// the index though nobody asks for it.
+/// Blocks written since the checkpoint, into ranges that were empty before, are near none of its
+/// pages, and are entered without a request for them.
 #[test]
 fn what_no_checkpoint_knows_is_entered_in_the_end() {
     let array = large();
@@ -90,7 +90,8 @@ fn what_no_checkpoint_knows_is_entered_in_the_end() {
     started.unwrap();
 }
 
-/// Segments found by a start are kept until all is known; then what is free in them comes free.
+/// Segments found by a start are retained until the index is complete; then free ones are
+/// reclaimed.
 #[test]
 fn what_is_not_known_yet_is_not_reclaimed() {
     let array = large();
@@ -114,7 +115,7 @@ fn what_is_not_known_yet_is_not_reclaimed() {
     assert_eq!(found.unwrap(), model.versions);
 }
 
-/// An array of which most pages are on media only at the next start, and what it holds.
+/// An array whose pages are mostly on media at the next start, with its contents.
 fn filled() -> (Array, Model) {
     let array = large();
     let mut model = Model::new(array.blocks);
@@ -128,7 +129,7 @@ fn filled() -> (Array, Model) {
     (array, model)
 }
 
-/// A page that cannot be read when users are served already is an error for who asks for it, and ends
+/// A page that is unreadable after users are served is an error for requests that need it, and ends
 /// writes; the next start does without the checkpoint.
 #[test]
 fn a_page_that_is_gone_is_an_error() {
@@ -158,7 +159,8 @@ fn a_page_that_is_gone_is_an_error() {
     assert_eq!(found.unwrap(), None);
 }
 
-/// Without redundancy, a drive's controller is reset when users are served already: its pages are waited for.
+/// Without redundancy, a drive's controller is reset when users are served already: its pages are
+/// waited for.
 #[test]
 fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
     let (array, mut model) = filled();
@@ -177,7 +179,8 @@ fn a_page_that_a_drive_does_not_tell_for_a_while_is_not_lost() {
     assert_hit(&[Mark::MovedBlockAwaited]);
 }
 
-/// Loses blocks of users in complete segments: two of every stripe, as far as neither is of a checkpoint.
+/// Loses blocks of users in complete segments: two of every stripe, as far as neither is of a
+/// checkpoint.
 fn lose_blocks_of_users(array: &Array) -> u64 {
     let mut lost = 0;
     for zone in (2..array.shape.zones).map(ZoneId) {
@@ -198,7 +201,7 @@ fn lose_blocks_of_users(array: &Array) -> u64 {
     lost
 }
 
-/// A block that is lost is an error for who asks for it, also where how old it is decides what a page tells:
+/// A lost block is an error for requests for it, even if its age decides about a page entry:
 /// everything else is served.
 #[test]
 fn blocks_lost_behind_pages_are_errors_and_no_more() {
@@ -253,8 +256,8 @@ fn lose_newest_pages(array: &Array) -> u64 {
     lost
 }
 
-/// What a page tells of was lost since, with what is behind it: neither zeros nor anything else that was never
-/// written is read.
+/// A block that a page points at was lost since, with the ones behind it: neither zeros nor any
+/// other data that was never written is read.
 #[test]
 fn what_is_lost_behind_a_page_is_looked_for_in_the_lists() {
     let array = large();
@@ -281,8 +284,8 @@ fn what_is_lost_behind_a_page_is_looked_for_in_the_lists() {
     started.unwrap();
 }
 
-/// Pages of another size tell of other blocks than a start would take them for: it does without. There are as many of them
-/// here, so that directories look alike.
+/// Pages of another size tell of other blocks than a start would take them for: it does without.
+/// There are as many of them here, so that directories look alike.
 #[test]
 fn pages_of_another_size_count_for_nothing() {
     let array = large();

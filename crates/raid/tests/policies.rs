@@ -21,8 +21,8 @@ fn roomy() -> Array {
     Array::create(shape, &mut Random::new(4))
 }
 
-/// Small requests go to the segments with small chunks, to one of them by Zone Append; large ones to
-/// those with large chunks.
+/// Small requests go to the segments with small chunks, to one of them by Zone Append; large ones
+/// to those with large chunks.
 #[test]
 fn each_class_of_requests_has_segments_of_its_own() {
     let array = roomy();
@@ -46,7 +46,7 @@ fn each_class_of_requests_has_segments_of_its_own() {
     live(&array, async |volume, _, _| assert_holds(volume, 40, 2).await);
 }
 
-/// What one policy has written others read, move and go on from.
+/// Segments written under one policy are read, relocated and continued under others.
 #[test]
 fn policies_can_be_changed_at_every_start() {
     let array = roomy();
@@ -100,12 +100,13 @@ fn a_full_volume_is_written_through_whatever_segment_is_open() {
     life.expect("the array starts");
 }
 
-/// What waits does not wait for a zone before that can be told from one that hangs.
+/// Pending blocks wait for no particular zone before a slow zone can be distinguished from a
+/// hanging one.
 #[test]
 fn no_more_is_under_way_in_each_segment_than_keeps_drives_busy() {
     let array = roomy();
     let none = Lanes { count: 0, ..SMALL };
-    // One segment more would make groups so small that they bound what is under way.
+    // One more segment would make groups so small that they limit the writes in flight.
     let adaptive = WritePolicy::adaptive(SMALL, none);
     let policy = WritePolicy { even_blocks: Some(1), narrow: false, ..adaptive };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
@@ -150,7 +151,7 @@ fn a_policy_that_does_not_fit_is_refused() {
     assert_eq!(before, after);
 }
 
-/// What was under way when the process was killed was carried out, or not.
+/// A write in flight when the process was killed: executed, or not.
 struct UnderWay(bool);
 
 impl CrashChoices for UnderWay {
@@ -163,9 +164,9 @@ impl CrashChoices for UnderWay {
     }
 }
 
-/// A drive stalls while seven segments are filled, and the process is killed: every stripe under way
-/// lacks a chunk. What recovery writes again of them has to fit what is free, or the array would never
-/// start again.
+/// A drive stalls while seven segments are filled, and the process is killed: every stripe in
+/// flight lacks a chunk. The rewrites of recovery have to fit into the free space, or the array
+/// would never start again.
 #[test]
 fn stripes_under_way_in_many_segments_are_written_again() {
     let shape = Shape { zones: 14, zone_blocks: 40, volume_blocks: Some(864), ..Shape::small() };
@@ -196,8 +197,8 @@ fn stripes_under_way_in_many_segments_are_written_again() {
     });
 }
 
-/// One zone of a drive is lost. The array has zones enough as it was made, not for chunks so large: that
-/// is no reason to put the drive out of service.
+/// One zone of a drive is lost. The array has zones enough as it was made, not for chunks so large:
+/// that is no reason to put the drive out of service.
 #[test]
 fn a_policy_does_not_cost_a_member() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(792), ..Shape::small() };
@@ -210,7 +211,7 @@ fn a_policy_does_not_cost_a_member() {
     live(&array, async |volume, _, _| assert_eq!(volume.status().members[2].state, "online"));
 }
 
-/// Where both classes share a segment, whoever has waited longest is next.
+/// If both classes share a segment, the one that has waited longest is next.
 #[test]
 fn large_requests_do_not_wait_for_ever() {
     let array = Array::create(Shape { zones: 8, ..Shape::small() }, &mut Random::new(4));
@@ -283,7 +284,7 @@ fn small_requests_go_to_larger_chunks_as_long_as_they_fill_them() {
     live(&array, async |volume, _, _| assert_holds(volume, 120, 2).await);
 }
 
-/// What waits for a zone is not written all at once, and all of it is there.
+/// The pending chunks of a zone are not all written at once, and all of them are there afterwards.
 #[test]
 fn writes_of_a_zone_are_of_like_size() {
     let array = roomy();
@@ -334,9 +335,10 @@ fn small_requests_do_not_wait_for_ever_for_larger_ones() {
     life.expect("the array starts");
 }
 
-/// What goes the way of others does not wait for a pause in them, which two segments that are never at
-/// the end of a group together may never make. Here blocks are written for the first time, to two segments,
-/// and one again and again, which is likely to be short-lived: for that there is a lane, but no room.
+/// Blocks that share the lanes of others do not wait for a pause in these, which may never come
+/// with two segments that do not end their groups together. Here, blocks are written for the first
+/// time, to two segments, and one block repeatedly, which is likely to be short-lived: for that
+/// there is a lane, but no room.
 #[test]
 fn what_has_no_segment_of_its_own_does_not_wait_for_a_pause_in_the_others() {
     let shape =
@@ -375,8 +377,8 @@ fn what_has_no_segment_of_its_own_does_not_wait_for_a_pause_in_the_others() {
     life.expect("the array starts");
 }
 
-/// What is moved goes to two segments where one zone of every drive can be spared, and to one when it
-/// cannot any more: users might wait for room that a half-full segment holds.
+/// Relocated blocks go to two segments while one zone of every drive is spare, and to one when none
+/// is: otherwise users might wait for the space in a half-full segment.
 #[test]
 fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
     let shape = Shape { zones: 16, zone_blocks: 40, volume_blocks: Some(950), ..Shape::small() };
@@ -391,12 +393,12 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
     };
     let life = one_life(&array, &[], with(policy), async |volume, _, handle| {
         put_many(volume, handle, 3, 40, 1).await;
-        // What is open is given up, and moved: what outlived nothing yet.
+        // Open segments are given up and relocated: their blocks have not outlived anything yet.
         volume.fail(3).await.unwrap();
         moved(volume, handle).await;
         put_many(volume, handle, 3, 20, 2).await;
         assert_eq!(open_segments(volume).len(), 2);
-        // Once more: beside that what was moved before.
+        // Once more: in addition to the blocks relocated before.
         let new = new_drive(&array.shape, &mut Random::new(5));
         volume.replace(3, new.attach(handle), MemberUuid([7; 16])).await.unwrap();
         moved(volume, handle).await;
@@ -418,8 +420,8 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
     life.expect("the array starts");
 }
 
-/// Before lives are known all that is written goes to both segments alike, though what is written for the first time
-/// is thought to live long, and again for short.
+/// Before lifetimes are known, all writes go to both segments alike, although first writes are
+/// expected to live long, and overwrites to be short-lived.
 #[test]
 fn no_segment_idles_before_lives_are_known() {
     let array = roomy();
@@ -430,7 +432,7 @@ fn no_segment_idles_before_lives_are_known() {
         let rows = |volume: &Volume| -> Vec<u32> {
             open_segments(volume).iter().map(|segment| segment.rows_started).collect()
         };
-        // The first segment takes what comes until the second one is open.
+        // The first segment takes all writes until the second one is open.
         put_many(volume, handle, 1, 30, 1).await;
         let first = rows(volume);
         assert_eq!(first.len(), 2, "one segment is filled alone");
@@ -444,9 +446,9 @@ fn no_segment_idles_before_lives_are_known() {
     live(&array, async |volume, _, _| assert_holds(volume, 60, 2).await);
 }
 
-/// Eight requests of a block are in flight, and six fill a stripe. Those that a stripe has answered send the
-/// next ones before another stripe is closed; or it would be closed for the two that are left, and so for
-/// ever: every other one, with 596 blocks of padding here.
+/// Eight requests of one block are in flight, and six fill a stripe. Clients answered by a stripe
+/// send their next requests before another stripe is closed. Otherwise it would be closed for the
+/// two that are left, and so every other one, for ever, with 596 blocks of padding here.
 #[test]
 fn who_was_answered_runs_before_a_stripe_is_closed() {
     let shape = Shape { zone_blocks: 400, ..Shape::small() };
@@ -473,7 +475,7 @@ async fn write_in_turn(volume: &Volume, handle: &Handle, writers: u64, blocks: u
             while next.get() < blocks {
                 let lba = next.replace(next.get() + 1);
                 put(&volume, lba, 1).await.unwrap();
-                // Whoever passes the answer on, and the next request.
+                // The task that passes the answer on, and the next request.
                 turns.yield_now().await;
                 turns.yield_now().await;
             }

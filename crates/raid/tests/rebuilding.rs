@@ -1,5 +1,5 @@
-//! What a rebuild must not do: believe one bad answer, write lists that say less than there was, take the last zones
-//! of its drive, or cost a drive that works.
+//! Rebuilds must not believe one bad answer, write incomplete summaries, take the last zones of a
+//! drive, or cost a working drive.
 
 use crate::support::life::{assert_hit, live, one_life, put};
 use crate::support::{self, Array, Shape, contents, read_all, uuid, version_of};
@@ -21,7 +21,8 @@ fn fresh(array: &Array) -> RamDrive {
     support::new_drive(&array.shape, &mut Random::new(77))
 }
 
-/// Writes a version of consecutive blocks in one request, and waits until the segments that it fills are sealed.
+/// Writes a version of consecutive blocks in one request, and waits until the segments that it
+/// fills are sealed.
 async fn put_run(volume: &Volume, handle: &Handle, blocks: std::ops::Range<u64>, version: u64) {
     let lba = Lba(blocks.start);
     let data = blocks.map(|lba| contents(lba, version)).collect();
@@ -69,8 +70,8 @@ fn one_bad_answer_makes_no_hole() {
     without.unwrap();
 }
 
-/// Both lists of a column are damaged, and so is a block of what one of its blocks would be rebuilt from: nothing tells
-/// of that any more, until the older version of it is found.
+/// Both summaries of a column are damaged, and so is a source for one of its blocks: nothing
+/// identifies that block until its older version is found.
 #[test]
 fn a_block_that_no_list_names_is_lost_not_old() {
     for row in 4..8 {
@@ -221,7 +222,7 @@ fn a_former_superblock_is_no_fault() {
     executor.run(support::check_offline(&array, &handle, &[], &found));
 }
 
-/// The largest volume is what the drive that has lost most can hold.
+/// The largest volume is limited by the drive that has lost the most zones.
 #[test]
 fn an_array_of_drives_with_lost_zones_can_be_written() {
     for (drives, lost) in [(1, 1), (4, 1), (2, 3)] {

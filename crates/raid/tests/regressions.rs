@@ -25,7 +25,7 @@ fn shape(data: usize, parity: usize) -> Shape {
     Shape { data, parity, tabled: false, ..Shape::small() }
 }
 
-/// What blocks of earlier groups hold is read from their metadata alone: it has to verify.
+/// Blocks of earlier groups are identified by their metadata alone: it has to verify.
 #[test]
 fn metadata_of_earlier_groups_is_not_believed_unseen() {
     for tabled in [false, true] {
@@ -50,10 +50,10 @@ fn metadata_of_earlier_groups_is_not_believed_unseen() {
     }
 }
 
-/// A drive was evicted, users went on writing, and at the next start a good drive was missing.
-/// The start went back to the membership from before the eviction, for which enough drives were
-/// there: the stale drive was let in, served what was long overwritten, and the good drive was
-/// thrown out. A membership that may have counted is never gone back behind.
+/// A drive was evicted, users went on writing, and at the next start a good drive was missing. The
+/// start used the membership from before the eviction, as enough of its drives were there. The
+/// stale drive was let in and served overwritten data, and the good drive was thrown out. A start
+/// must never use a version older than one that may have counted.
 #[test]
 fn an_evicted_member_is_not_let_in_for_a_missing_one() {
     for (data, parity) in [(2, 1), (3, 1)] {
@@ -135,9 +135,9 @@ fn a_source_of_a_rebuild_cannot_be_failed() {
 }
 
 /// For the same reason writes went on when a source of a rebuild vanished, and the eviction was
-/// recorded: when the drive came back it was stale, and its data gone. Then the rebuild went on
-/// with what was left, to a column without what the source had listed. Now writes stop, nothing
-/// is recorded, and with the drive back everything is there, whenever the process ended.
+/// recorded: when the drive came back it was stale, and its data gone. The rebuild continued with
+/// the other drives, to a column without the source's entries. Now writes stop, nothing is
+/// recorded, and with the drive back everything is there, whenever the process ended.
 #[test]
 fn writes_stop_when_a_source_of_a_rebuild_vanishes() {
     for pause in (0..60).map(|at| Nanos::from_micros(at * 100)) {
@@ -181,9 +181,9 @@ fn a_start_without_a_source_of_a_rebuild_is_refused() {
 }
 
 /// One drive of three was started by force and written to. Later all three were offered, and the
-/// two left behind, being more, won: what had been flushed since the forced start was gone. The
-/// forced history has the higher epoch and goes on; the others are strangers to it. One drive of
-/// three is still no majority: that it goes on alone takes force again, but nobody outvotes it.
+/// two left behind, being more, won: flushed writes since the forced start were gone. The forced
+/// history has the higher epoch and continues; the other drives do not belong to it. One drive of
+/// three is still no majority, so its next start takes force again, but it cannot be outvoted.
 #[test]
 fn a_forced_history_is_not_outvoted_by_those_left_behind() {
     let array = Array::create(shape(1, 2), &mut Random::new(8));
@@ -255,9 +255,9 @@ async fn trim_most(volume: &Volume, handle: &Handle, total: u64, salt: u64) {
     }
 }
 
-/// A member vanished while another was slow with its index run. The segment was abandoned, moved
-/// out, reset and its slot used again, all while the run was under way, which then hit a segment
-/// that was not there. Whoever writes a header or an index run holds the segment.
+/// A member vanished while another was slow with its summary. The segment was abandoned, relocated,
+/// reset and its slot used again, all while the summary was in flight, which then hit a segment
+/// that was not there. A task that writes a header or a summary pins the segment.
 #[test]
 fn a_segment_is_held_while_its_index_run_is_written() {
     let array = Array::create(shape(3, 1), &mut Random::new(11));
@@ -298,9 +298,9 @@ fn a_member_that_takes_headers_but_no_chunks_is_evicted() {
     });
 }
 
-/// Two members failed within one superblock commit. The commit stopped the array, but woke nobody:
-/// writes and flushes that waited for the membership to settle waited for ever. Whatever stops the
-/// array opens the gate.
+/// Two members failed within one superblock commit. The commit stopped the array without waking any
+/// task: writes and flushes that waited for the membership to settle waited for ever. Every stop of
+/// the array opens the gate.
 #[test]
 fn a_commit_that_stops_the_array_wakes_everybody() {
     let array = Array::create(shape(3, 1), &mut Random::new(12));
@@ -312,7 +312,7 @@ fn a_commit_that_stops_the_array_wakes_everybody() {
         array.drives[0].inject(records().times(3), fail);
         array.drives[1].inject(records().after(1).times(3), fail);
         array.drives[2].inject(records().after(1), FaultAction::Slow(Nanos::from_millis(50)));
-        // It records what is dead, which fails the first member.
+        // It records deaths, which fails the first member.
         let _ = volume.scrub().await;
         while volume.status().members[0].state == "online" {
             handle.sleep(Nanos::from_micros(20)).await;
@@ -327,8 +327,8 @@ fn a_commit_that_stops_the_array_wakes_everybody() {
 }
 
 /// Users of an array without caches are told that they need not flush. A replacement that had a
-/// cache was never flushed: with the power went what they had been promised. Now each write to
-/// such a member is durable by itself.
+/// cache was never flushed: a power loss took acknowledged writes. Now each write to such a member
+/// is durable by itself.
 #[test]
 fn a_replacement_with_a_cache_keeps_the_promise() {
     let mut random = Random::new(13);
@@ -346,7 +346,7 @@ fn a_replacement_with_a_cache_keeps_the_promise() {
     });
     life.expect("the array starts");
     array.drives.iter().for_each(|drive| drive.power_loss(5));
-    // Without one of the others, what the replacement holds is needed.
+    // Without one of the others, the blocks on the replacement are needed.
     let without = one_life(&array, &[0], OpenOptions::default(), async |volume, _, _| {
         assert_holds(volume, 30, 8).await;
     });
@@ -395,8 +395,8 @@ fn wide(salt: u64) -> (Array, RamDrive) {
     (array, new)
 }
 
-/// What waited for a zone was still written to a drive that had been taken out of service, chunk after
-/// chunk, and users waited for it.
+/// Pending chunks of a zone were still written to an evicted drive, one after the other, and users
+/// waited for it.
 #[test]
 fn nothing_more_is_written_to_a_drive_that_was_taken_out() {
     let (array, _) = wide(6);
@@ -420,8 +420,8 @@ fn nothing_more_is_written_to_a_drive_that_was_taken_out() {
     life.expect("the array starts");
 }
 
-/// A drive was pulled while a write hung, and replaced; when the write failed at last, that was held
-/// against the new drive, which was taken out of service.
+/// A drive was pulled while a write hung, and replaced; when the write failed at last, that was
+/// held against the new drive, which was taken out of service.
 #[test]
 fn what_a_drive_answers_late_is_not_held_against_its_replacement() {
     let (array, new) = wide(5);
@@ -477,15 +477,16 @@ fn what_a_drive_answers_late_is_not_held_against_it_when_it_is_put_in_again() {
     });
 }
 
-/// What was trimmed block by block was moved: hundreds of extents fit a few blocks, which were taken for
-/// as many blocks as extents, enough to fill a stripe. It was waited for for ever.
+/// A block-by-block trim was relocated: hundreds of extents fit into a few blocks, but were counted
+/// as one block each, enough to fill a stripe. The relocation waited for that stripe for ever.
 #[test]
 fn many_extents_that_are_moved_fill_no_stripe() {
     let shape = Shape { zones: 10, zone_blocks: 2400, chunk_blocks: 4, ..shape(3, 1) };
     let array = Array::create(shape, &mut Random::new(8));
     live(&array, async |volume, _, handle| {
         put_all(volume, 1100, 1).await;
-        // What holds the data is given up, and moved: the trims have a segment for themselves.
+        // The segment with the data is given up and relocated: the trims have a segment for
+        // themselves.
         volume.scrub().await.unwrap();
         for lba in 0..530 {
             volume.trim(Lba(lba * 2), 1, false).await.unwrap();
@@ -516,8 +517,8 @@ async fn turns_during<T>(handle: &Handle, request: impl Future<Output = T>) -> (
     (result, turns.get())
 }
 
-/// All that one request asks about was looked at in one go as far as the index was in memory, and nobody else was
-/// served meanwhile.
+/// All that one request asks about was looked at in one go as far as the index was in memory, and
+/// nobody else was served meanwhile.
 #[test]
 fn others_run_while_a_request_looks_at_much_of_the_index() {
     const BLOCKS: u64 = 120_000;

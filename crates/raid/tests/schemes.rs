@@ -1,5 +1,5 @@
-//! Which drives are lost, not how many: parity that stays on the last drive, and mirrors; and where the others
-//! are no majority.
+//! Which drives are lost, not how many: parity that stays on the last drive, and mirrors; and where
+//! the others are no majority.
 
 use crate::support::life::{assert_holds, live, one_life, put, put_all, refused};
 use crate::support::{Array, Shape, new_drive, uuid, version_of};
@@ -80,7 +80,7 @@ fn mirrors_do_not_start_without_a_pair() {
         let error = refused(&array, missing);
         assert!(matches!(error, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. }));
     }
-    // Not by force either: what the pair held is nowhere.
+    // Not by force either: the contents of the pair are lost.
     let forced = one_life(&array, &[1, 4, 0], force(), async |_, _, _| ());
     assert!(matches!(forced, Err(OpenError::TooFewMembers { .. })), "{forced:?}");
     let half = one_life(&array, &[1, 2, 3], force(), async |volume, _, _| {
@@ -153,8 +153,8 @@ fn a_mirror_is_rebuilt_from_its_twin_alone() {
     without(&array, &[4], async |volume| assert_holds(volume, BLOCKS, 1).await);
 }
 
-/// To take a working drive out stopped writes where half of the drives were left then, though nothing was
-/// lost: only a restart went on.
+/// To take a working drive out stopped writes where half of the drives were left then, though
+/// nothing was lost: only a restart went on.
 #[test]
 fn a_working_drive_is_not_taken_out_where_half_would_be_left() {
     let array = filled(Arrangement::Rotated, 2, 2);

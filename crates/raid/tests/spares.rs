@@ -125,7 +125,7 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
     });
 }
 
-/// Whoever asked had the drive in mind that had failed: the spare is not taken out again.
+/// The request referred to the drive that had failed: the spare is not taken out again.
 #[test]
 fn a_replacement_that_comes_after_a_spare_is_refused() {
     let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
@@ -150,7 +150,8 @@ fn a_replacement_that_comes_after_a_spare_is_refused() {
     });
 }
 
-/// A drive in a file says so where its file system is full. It is one drive's failure, not the volume's.
+/// A drive in a file says so where its file system is full. It is one drive's failure, not the
+/// volume's.
 #[test]
 fn a_drive_without_room_for_records_is_lost_alone() {
     let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
@@ -240,7 +241,8 @@ fn rebuild_rate(limit: Option<u64>) -> u64 {
         let (begun, moved_before) = (handle.now(), moved());
         volume.replace(1, new.attach(handle), MemberUuid(uuid(8, 8))).await.unwrap();
         let took = handle.now().since(begun).0 / 1000;
-        // What was in open segments is moved at the same time, a block in three to the new drive.
+        // The blocks of open segments are relocated at the same time, a block in three to the new
+        // drive.
         let rebuilt = new.counters().written_blocks - (moved() - moved_before);
         rebuilt * 1_000_000 / 256 / took
     })

@@ -35,7 +35,8 @@ fn start_for(array: &Array, steps: u64) -> bool {
 }
 
 /// A drive came back as it was earlier, with segments that were reset on all others since, and
-/// another one was away, or had lost a zone: they were taken for segments that had lost their parts.
+/// another one was away, or had lost a zone: they were taken for segments that had lost their
+/// parts.
 #[test]
 fn segments_that_only_a_stale_drive_has_do_not_keep_the_array_from_starting() {
     for (data, parity, away, worn) in [(2, 2, Some(1), false), (2, 1, None, true)] {
@@ -62,8 +63,8 @@ fn segments_that_only_a_stale_drive_has_do_not_keep_the_array_from_starting() {
     }
 }
 
-/// Of two versions of a block both were weak, with the same drive to blame. The segment of the older,
-/// which had been acknowledged, was freed before the newer one was written again.
+/// Of two versions of a block both were weak, with the same drive to blame. The segment of the
+/// older, which had been acknowledged, was freed before the newer one was written again.
 #[test]
 fn a_weak_copy_is_kept_until_what_supersedes_it_is_whole() {
     let shape = Shape { zones: 12, volume_blocks: Some(60), ..shape(2, 1) };
@@ -90,8 +91,8 @@ fn a_weak_copy_is_kept_until_what_supersedes_it_is_whole() {
     }
 }
 
-/// Acknowledges a version of block 5 and kills the volume some steps after the next was asked for, of
-/// which one write fails. Returns where drive 2 has the first; `None` if the second was done.
+/// Acknowledges a version of block 5 and kills the volume some steps after the next was asked for,
+/// of which one write fails. Returns where drive 2 has the first; `None` if the second was done.
 fn interrupt_second_write(array: &Array, steps: u64) -> Option<ZoneId> {
     let executor = executor();
     let handle = executor.handle();
@@ -117,8 +118,9 @@ fn interrupt_second_write(array: &Array, steps: u64) -> Option<ZoneId> {
     ended.is_none().then(|| zone.get())
 }
 
-/// A drive acknowledged the reset of a zone without doing it, in three copies, and told that the zone was
-/// empty. What it still held was as new as what had been moved: the whole segment that had it was freed, and then the drive died.
+/// A drive acknowledged the reset of a zone without doing it, in three copies, and reported that
+/// the zone was empty. Its old blocks were as new as their relocated copies: the whole segment with
+/// the copies was freed, and then the drive died.
 #[test]
 fn a_whole_segment_is_not_given_up_for_what_one_drive_still_has() {
     for rounds in [444, 488, 884] {
@@ -126,8 +128,8 @@ fn a_whole_segment_is_not_given_up_for_what_one_drive_still_has() {
     }
 }
 
-/// The same, but what was moved is in a segment that was still open when the process was killed: of two
-/// that are not whole the older one was believed, which only the liar had.
+/// The same, with the relocated copies in a segment that was still open when the process was
+/// killed. Of two incomplete segments the older one was preferred, which only the faulty drive had.
 #[test]
 fn an_open_segment_is_not_given_up_for_what_one_drive_still_has() {
     for (parity, rounds) in [(1, 500), (2, 500), (2, 900)] {
@@ -177,8 +179,8 @@ fn lose_resets(array: &Array, zone: ZoneId) {
     array.drives[0].inject(reset.always(), FaultAction::Lost);
 }
 
-/// On mirrors one copy is enough: what a drive had not reset brought trimmed blocks back, when its death
-/// was on record no more. The engine looks whether a zone is empty.
+/// On mirrors one copy is enough: a zone that a drive had not reset brought trimmed blocks back,
+/// when the death was no longer recorded. The engine verifies that a zone is empty.
 #[test]
 fn a_reset_that_is_not_done_brings_nothing_back() {
     let shape = Shape { zones: 14, volume_blocks: Some(40), ..shape(1, 1) };
@@ -190,7 +192,8 @@ fn a_reset_that_is_not_done_brings_nothing_back() {
         for at in 0..1000 {
             put(volume, 16 + at % 24, 2 + at).await.unwrap();
         }
-        // The segment that tells of the trim is moved out: nothing older is left, as far as is known.
+        // The segment that tells of the trim is moved out: nothing older is left, as far as is
+        // known.
         array.drives[1].set_unreadable(ZoneAddress::new(ZoneId(3), 3), BlockCount(1));
         volume.scrub().await.unwrap();
     });
@@ -227,8 +230,8 @@ fn a_drive_that_spoils_every_segment_is_put_out() {
     }
 }
 
-/// One that never writes a header where it cannot be spared, for there are only two or another one is
-/// away: segments were opened and given up for ever.
+/// One that never writes a header where it cannot be spared, for there are only two or another one
+/// is away: segments were opened and given up for ever.
 #[test]
 fn writes_end_where_a_drive_that_spoils_every_segment_is_needed() {
     for (data, parity, away) in [(1, 1, None), (3, 1, Some(3))] {

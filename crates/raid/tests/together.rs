@@ -60,12 +60,14 @@ fn uneven() -> Array {
     Array::create(SHAPE(), &mut Random::new(7))
 }
 
-/// Eight that stall now and then, each by itself: whoever waits for all of them waits for every stall.
+/// Eight drives that stall now and then, each by itself: a client that waits for all of them waits
+/// for every stall.
 fn stalling() -> Array {
     array_of(7, Nanos::from_micros(15), Nanos::ZERO, 5)
 }
 
-/// One segment, with chunks of a block, on drives that are told to be hardly faster with larger writes.
+/// One segment, with chunks of a block, on drives that are told to be hardly faster with larger
+/// writes.
 fn adaptive() -> WritePolicy {
     WritePolicy { even_blocks: Some(1), ..WritePolicy::adaptive(ONE, Lanes::default()) }
 }
@@ -102,7 +104,8 @@ fn spawn_clients(
     clients.collect()
 }
 
-/// Blocks that a drive was given in one write, in thousandths, and what all writes took: so many that the ways are tried twice.
+/// Blocks per write to a drive, in thousandths, and the time of all writes: enough writes to test
+/// both ways twice.
 fn written_at_a_time(array: &Array, policy: WritePolicy, think: Nanos) -> (u64, Nanos) {
     let life = one_life(array, &[], with(policy), async |volume, _, handle| {
         put(volume, 0, 1).await.unwrap();
@@ -138,7 +141,7 @@ fn nobody_waits_where_that_is_slower() {
     }
 }
 
-/// Whatever happens to a drive while zones wait for each other, all of them go on.
+/// After any event on a drive while zones wait for each other, all of them make progress.
 #[test]
 fn zones_go_on_whatever_becomes_of_one() {
     let faults = [
@@ -184,7 +187,8 @@ fn zones_do_not_wait_for_a_drive_that_was_taken_out() {
         life.expect("the array starts")
     });
     let written: Vec<_> = written.collect();
-    // Three clients wait for a write of one chunk, six for one of two; the others write all of theirs.
+    // Three clients wait for a write of one chunk, six for one of two; the others write all of
+    // theirs.
     assert!(written.iter().all(|blocks| blocks * 8 >= 2 * BLOCKS), "{written:?} of {BLOCKS}");
     assert!(written.iter().any(|blocks| blocks * 8 >= 5 * BLOCKS), "{written:?} of {BLOCKS}");
 }

@@ -1,14 +1,14 @@
-//! A drive with metadata, made of one without.
+//! A drive with block metadata, made of one without.
 //!
-//! Commands are translated in the call, so a drive gets the writes of a zone in the order in which
-//! they were submitted here. A task of each command waits for its answer.
+//! Commands are translated in the call, so a drive gets the writes of a zone in the order of their
+//! submission. One task per command waits for the answer.
 //!
-//! What lies behind the write pointer of a zone that ends in the midst of a frame is not written,
-//! though that frame's header may have metadata that would verify with what a drive reads there:
-//! where such zones end is remembered from the report that tells it.
+//! If the write pointer of a zone is inside a frame, the blocks behind it were not written,
+//! although the frame's header may have metadata that verifies with the drive's contents there. The
+//! ends of such zones are remembered from zone reports.
 //!
-//! A read begins at the header of its first frame. If the drive cannot read all of that, a block is
-//! asked for again with nothing but its header, so one bad block is one bad block.
+//! A read begins at the header of its first frame. If the drive cannot read the whole range, each
+//! block is read again with only its header, so one bad block costs one block.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,14 +37,14 @@ struct Translated {
     device: Rc<dyn ZonedDevice>,
     shape: FrameShape,
     geometry: Geometry,
-    /// Where zones end that end in the midst of a frame.
+    /// Ends of zones that end inside a frame.
     cut_off: RefCell<BTreeMap<ZoneId, ZoneOffset>>,
-    /// Zones that were written or reset since: where a report finds them in the midst of a frame a
-    /// write is under way, or it tells of the time before.
+    /// Zones that were written or reset since the start. If a report finds one inside a frame, a
+    /// write is in flight, or the report is older than the reset.
     ours: RefCell<BTreeSet<ZoneId>>,
 }
 
-/// Why a drive cannot have its metadata among its blocks.
+/// Why a drive cannot store its metadata among its blocks.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum InlineError {
     /// Its zones or transfers are too small.
@@ -55,16 +55,16 @@ pub enum InlineError {
     TooSmall {
         /// Capacity of its zones.
         zone: BlockCount,
-        /// Its largest transfer.
+        /// Largest transfer of the drive.
         transfer: BlockCount,
-        /// A frame.
+        /// Blocks of a frame.
         frame: BlockCount,
     },
 }
 
 impl InlineDrive {
-    /// The drive as one with metadata beside each block. What the drive itself has beside its
-    /// blocks is not used.
+    /// Wraps a drive into one with metadata beside each block. Any metadata area of the drive
+    /// itself is not used.
     ///
     /// # Errors
     /// If zones or transfers are too small for frames.
@@ -76,7 +76,7 @@ impl InlineDrive {
         let raw = device.geometry();
         let (zone, transfer) = (raw.zone_capacity, raw.max_transfer);
         let frame = BlockCount(shape.blocks());
-        // A read may begin in the middle of a frame and end in the middle of another one.
+        // A read may begin and end inside frames.
         let whole = BlockCount((transfer.0 / frame.0).saturating_sub(1) * frame.0);
         if whole.0 == 0 || zone.0 < 2 * frame.0 {
             return Err(InlineError::TooSmall { zone, transfer, frame });
@@ -96,7 +96,7 @@ impl InlineDrive {
         Ok(Self { translated, handle: handle.clone() })
     }
 
-    /// Answers a command by a task.
+    /// Runs a command in a task of its own.
     fn answer(&self, outcome: impl Future<Output = Outcome> + 'static) -> Completion {
         let (responder, answer): (Responder, Completion) = completion();
         self.handle.spawn("inline", async move { responder.complete(outcome.await) });
@@ -130,7 +130,7 @@ impl ZonedDevice for InlineDrive {
                 }
                 Err(status) => Completion::ready(Err(status)),
             },
-            // A drive without metadata has none where it would choose the place.
+            // A drive without metadata cannot append, as its headers depend on the place.
             Command::Append { .. } => Completion::ready(Err(Status::InvalidField)),
             Command::Report { first, count, options } => {
                 let report = drive.device.report_by(first, count, options);
@@ -149,7 +149,7 @@ impl ZonedDevice for InlineDrive {
                     Command::Manage { zone, .. } => Some(zone),
                     _ => None,
                 };
-                // From now on, as reports that are under way may tell of the time before.
+                // Before the reset completes, as reports in flight may show the older state.
                 let zones = zone.map_or(0..drive.geometry.zones, |zone| zone.0..zone.0 + 1);
                 drive.ours.borrow_mut().extend(zones.map(ZoneId));
                 let (reset, drive) = (drive.device.submit(command), drive.clone());
@@ -170,7 +170,7 @@ impl ZonedDevice for InlineDrive {
 }
 
 impl Translated {
-    /// A zone of the drive as one of frames.
+    /// Converts a zone of the drive to one of frames.
     fn seen(&self, info: ZoneInfo) -> ZoneInfo {
         let shape = self.shape;
         let capacity = shape.usable(info.capacity);
@@ -187,14 +187,14 @@ impl Translated {
         ZoneInfo { capacity, write_pointer, ..info }
     }
 
-    /// Whether a block is behind the end of a zone that ends in the midst of a frame.
+    /// Whether a block is behind the end of a zone that ends inside a frame.
     fn is_cut_off(&self, frame: Frame, place: u32) -> bool {
         let block = frame.number * self.shape.unit().0 + place;
         let cut_off = self.cut_off.borrow();
         cut_off.get(&frame.zone).is_some_and(|end| block >= end.0)
     }
 
-    /// Whether blocks are within a zone and a transfer.
+    /// Checks that blocks are within a zone and a transfer.
     fn checked(&self, at: ZoneAddress, blocks: BlockCount) -> Result<(), Status> {
         let geometry = &self.geometry;
         let end = at.offset.0.checked_add(blocks.0).ok_or(Status::LbaOutOfRange)?;
@@ -207,7 +207,7 @@ impl Translated {
         if end > geometry.zone_capacity.0 { Err(Status::ZoneBoundary) } else { Ok(()) }
     }
 
-    /// Where a write goes, and its blocks with the headers of their frames.
+    /// Place and contents of a write, with the headers of its frames.
     fn framed(&self, at: ZoneAddress, payload: Payload) -> Result<(ZoneAddress, Payload), Status> {
         let blocks = payload.blocks();
         self.checked(at, blocks)?;
@@ -240,7 +240,7 @@ impl Translated {
         Ok((there, Payload { data: framed, oob: Bytes::new() }))
     }
 
-    /// Blocks behind the last frame of a zone, which are written with it so that the zone is full.
+    /// Blocks behind the last frame of a zone, written with it so that the zone becomes full.
     fn rest_of_zone(&self, frames: u32) -> Option<BlockCount> {
         let capacity = self.device.geometry().zone_capacity.0;
         let end = self.shape.start_of(frames).0;
@@ -283,7 +283,7 @@ impl Translated {
         }
     }
 
-    /// A block and its header, and nothing between them.
+    /// Reads a block and its header, and nothing between them.
     async fn read_alone(&self, frame: Frame, within: u32) -> Outcome {
         mark(Mark::BlockReadWithHeaderAlone);
         if self.is_cut_off(frame, within) {
@@ -316,7 +316,7 @@ impl Translated {
     }
 }
 
-/// Blocks in memory of their own: else whoever keeps one keeps all that was read with it.
+/// Copies blocks: a slice would keep the whole buffer of the read in memory.
 fn by_themselves(blocks: &[Bytes]) -> Vec<Bytes> {
     let copy = |block: &Bytes| {
         let mut own = AlignedBuffer::unfilled(BlockCount(1));
@@ -329,7 +329,7 @@ fn by_themselves(blocks: &[Bytes]) -> Vec<Bytes> {
 /// Metadata of a block that was never written.
 const BLANK: [u8; OOB_BYTES] = [0; OOB_BYTES];
 
-/// Metadata of a frame's blocks; `None` of one that was never written.
+/// Metadata of a frame's blocks; `None` for a frame that was never written.
 struct Metadata(Option<Bytes>);
 
 impl Metadata {
@@ -346,14 +346,14 @@ impl Metadata {
     }
 }
 
-/// Takes blocks off a scatter list.
+/// Takes blocks from the front of a scatter list.
 struct Cutter<I> {
     pieces: I,
     rest: Bytes,
 }
 
 impl<I: Iterator<Item = Bytes>> Cutter<I> {
-    /// Moves so many blocks over; there must be as many.
+    /// Moves so many blocks, which must exist, to another list.
     fn cut(&mut self, blocks: BlockCount, to: &mut Vec<Bytes>) {
         let mut left = blocks.index() * BLOCK_BYTES;
         while left > 0 {

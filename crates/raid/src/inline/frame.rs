@@ -1,4 +1,4 @@
-//! Frames: which block of a zone is which block of the drive, and the block that begins each.
+//! Frames: the mapping of blocks to the drive's blocks, and the header block of each frame.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | 16..20 | zone | the one it is in |
 //! | 20..24 | frame | its number in the zone |
 //! | 24..64 | | zero |
-//! | 64.. | metadata | 64 bytes for each block of the frame; all ones for those that were filled up |
+//! | 64.. | metadata | 64 bytes for each block of the frame; all ones for padding blocks |
 //!
 //! Little-endian; the rest of the block is zero.
 
@@ -24,11 +24,10 @@ use zoneweave_zoned::{
 const MAGIC: [u8; 8] = *b"ZNFRAME\0";
 const VERSION: u16 = 1;
 
-/// Metadata of blocks that were filled up: never that of a block that was written, nor that of one
-/// that was not.
+/// Metadata of padding blocks: it differs from that of any written or unwritten block.
 const FILLED: u8 = 0xFF;
 
-/// How large frames are.
+/// Size of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameShape {
     exponent: u8,
@@ -47,36 +46,36 @@ struct Raw {
     reserved: [u8; 40],
 }
 
-/// What the first block of a frame says.
+/// Contents of a frame's first block.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Header {
-    /// Nothing was written there.
+    /// It was never written.
     Blank,
     /// Metadata of the frame's other blocks.
     Intact(Bytes),
-    /// It is not one, or not the one that belongs there.
+    /// It does not verify, or belongs elsewhere.
     Damaged,
 }
 
-/// Where a frame is.
+/// The place of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
-    /// Its zone.
+    /// Zone of the drive.
     pub zone: ZoneId,
     /// Its number in the zone.
     pub number: u32,
 }
 
 impl Default for FrameShape {
-    /// Eight blocks: an eighth of a drive is not for data, and 28 KiB are the least that is
-    /// written.
+    /// Eight blocks: an eighth of the drive's capacity is not for data, and 28 KiB is the smallest
+    /// write.
     fn default() -> Self {
         Self { exponent: 3 }
     }
 }
 
 impl FrameShape {
-    /// Frames of 2^exponent blocks: 4 to 64. `None` for others.
+    /// Frames of 2^exponent blocks, from 4 to 64; `None` for other sizes.
     #[must_use]
     pub const fn of_exponent(exponent: u8) -> Option<Self> {
         match exponent {
@@ -85,36 +84,36 @@ impl FrameShape {
         }
     }
 
-    /// Blocks of a frame, its header included.
+    /// Blocks of a frame, including its header.
     #[must_use]
     pub const fn blocks(self) -> u32 {
         1 << self.exponent
     }
 
-    /// Blocks of a frame that are not its header: the unit of writes.
+    /// Blocks of a frame without its header: the write unit.
     #[must_use]
     pub const fn unit(self) -> BlockCount {
         BlockCount(self.blocks() - 1)
     }
 
-    /// Blocks for data of so many of the drive's.
+    /// Blocks for data in so many blocks of the drive.
     #[must_use]
     pub const fn usable(self, blocks: BlockCount) -> BlockCount {
         BlockCount(blocks.0 / self.blocks() * self.unit().0)
     }
 
-    /// The block behind those that are written, where a drive wrote so many of its own.
+    /// The write pointer, given that of the drive.
     pub(super) const fn written(self, below: ZoneOffset) -> ZoneOffset {
         let (frame, within) = (below.0 / self.blocks(), below.0 % self.blocks());
         ZoneOffset(frame * self.unit().0 + within.saturating_sub(1))
     }
 
-    /// The frame that a block is in, and its place among those behind the header.
+    /// The frame of a block, and its position behind the header.
     pub(super) const fn frame_of(self, block: ZoneOffset) -> (u32, u32) {
         (block.0 / self.unit().0, block.0 % self.unit().0)
     }
 
-    /// Where a frame begins on the drive.
+    /// Start of a frame on the drive.
     pub(super) const fn start_of(self, frame: u32) -> ZoneOffset {
         ZoneOffset(frame * self.blocks())
     }
@@ -144,7 +143,7 @@ impl FrameShape {
         block.freeze()
     }
 
-    /// What the first block of a frame says.
+    /// Decodes the first block of a frame.
     pub(super) fn decode(self, frame: Frame, block: &Bytes) -> Header {
         if is_zero(block) {
             return Header::Blank;
@@ -167,7 +166,7 @@ impl FrameShape {
         Header::Intact(block.slice(size_of::<Raw>()..self.length()))
     }
 
-    /// Bytes of a header that are not zero.
+    /// Bytes of a header that may be other than zero.
     const fn length(self) -> usize {
         size_of::<Raw>() + self.unit().oob_bytes()
     }

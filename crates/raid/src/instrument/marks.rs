@@ -1,12 +1,12 @@
-//! Coverage marks: rare branches that say that they were taken.
+//! Coverage marks: rare branches that record when they are taken.
 //!
-//! A simulation that never takes a branch says nothing about it, whatever it finds elsewhere. So
-//! every branch that matters for what is promised, and that ordinary work does not take all the
-//! time, carries a mark named after what the branch means. A run counts them, and a mark that no
-//! run hits is a failure: of the simulation, or of the code that cannot be reached.
+//! A simulation that never takes a branch proves nothing about it. Therefore every branch that
+//! matters for a guarantee, and that ordinary work takes rarely, carries a mark named after its
+//! meaning. A run counts the marks, and a mark that no run hits is a failure: of the simulation, or
+//! of unreachable code.
 //!
-//! Marks are counted for each thread, only in builds with the feature `instrumented`; in all
-//! others they are nothing.
+//! Marks are counted per thread, only in builds with the feature `instrumented`; in others they
+//! compile to nothing.
 
 #[cfg(feature = "instrumented")]
 use std::cell::Cell;
@@ -26,7 +26,7 @@ macro_rules! marks {
             /// Every mark.
             pub const ALL: &[Self] = &[$(Self::$mark),*];
 
-            /// What it is called: the part of the engine, a dot, what happens.
+            /// Its name: the part of the engine, a dot, and the event.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$mark => $name,)* }
@@ -42,9 +42,9 @@ macro_rules! marks {
 }
 
 marks! {
-    /// A zone ends in the midst of a frame.
+    /// A zone ends inside a frame.
     FrameCutOff = "inline.frame_cut_off",
-    /// A block is read with nothing but the header of its frame.
+    /// A block is read with only the header of its frame.
     BlockReadWithHeaderAlone = "inline.block_read_with_header_alone",
     /// The header of a frame does not verify.
     FrameHeaderDamaged = "inline.frame_header_damaged",
@@ -53,10 +53,9 @@ marks! {
     /// A policy that suits the drives has chunks that are too large for the array's zones, or its
     /// volume.
     PolicyOfSmallerChunks = "policy.smaller_chunks",
-    /// No policy that suits the drives fits: segments are as the array was made for.
+    /// No policy that suits the drives fits: segments have the array's own shape.
     PolicyOfArray = "policy.of_array",
-    /// Zones that are lost are missing to the policy that suits the drives: the start begins anew
-    /// without it.
+    /// Zones were lost that the policy for the drives needs: the start begins anew without it.
     PolicyGaveWay = "policy.gave_way",
     /// A checkpoint is begun that fixes every page that has changed.
     CheckpointBegun = "checkpoint.begun",
@@ -68,15 +67,15 @@ marks! {
     CheckpointTaken = "checkpoint.taken",
     /// A checkpoint that was begun is not completed.
     CheckpointAbandoned = "checkpoint.abandoned",
-    /// What was written of a checkpoint would not tell the truth by now.
+    /// Blocks of a checkpoint in progress have become invalid.
     CheckpointBroken = "checkpoint.broken",
     /// A checkpoint is broken by something that happens while its record is written.
     CheckpointBrokenInRecord = "checkpoint.broken_in_record",
-    /// An entry comes to point into a settled segment.
+    /// An entry is redirected into a settled segment.
     CheckpointMisses = "checkpoint.misses",
     /// It is recorded that no checkpoint counts.
     CheckpointVoided = "checkpoint.voided",
-    /// Nothing is live in a segment but blocks of a checkpoint.
+    /// A segment has no valid blocks except those of a checkpoint.
     CheckpointHoldsSegment = "checkpoint.holds_segment",
     /// The checkpoint breaks while a segment is about to be freed.
     CheckpointBrokenMeanwhile = "checkpoint.broken_meanwhile",
@@ -84,38 +83,38 @@ marks! {
     CheckpointRead = "recovery.checkpoint_read",
     /// Recovery replays everything, because something of the checkpoint is gone or damaged.
     CheckpointUnusable = "recovery.checkpoint_unusable",
-    /// How old a block is that cannot be read is found in a list.
+    /// The sequence of an unreadable block is found in a summary.
     LookedUpInList = "recovery.looked_up_in_list",
     /// Recovery replays everything, because a record that cannot be read may say that the
     /// checkpoint is void.
     CheckpointMayBeVoid = "recovery.checkpoint_may_be_void",
-    /// Recovery leaves pages of the index to be read when they are asked for.
+    /// Recovery leaves pages of the index to be loaded on demand.
     IndexOnDemand = "recovery.index_on_demand",
-    /// Somebody waits for a page of the index.
+    /// A request waits for a page of the index.
     PageAskedFor = "index.page_asked_for",
-    /// What was replayed is entered when a page is asked for that it is near to.
+    /// Deferred entries are entered when a page near them is requested.
     DeferredEntered = "index.deferred_entered",
-    /// What was replayed is entered although no page is near to it that was absent.
+    /// Deferred entries are entered that are near no absent page.
     DeferredWithoutPage = "index.deferred_without_page",
-    /// All pages of the index have come to be in memory.
+    /// All pages of the index are in memory.
     IndexResident = "index.resident",
-    /// A page that is read late tells something newer than what was replayed.
+    /// A page that is loaded late has a newer version than the replayed one.
     PageOvertookReplayed = "index.page_overtook_replayed",
-    /// A page of the index cannot be read when users are served already.
+    /// A page of the index cannot be read after users were served.
     PageUnreadable = "index.page_unreadable",
-    /// A segment that the checkpoint lists is replayed all the same.
+    /// A segment is replayed although the checkpoint lists it.
     ListedSegmentReplayed = "recovery.listed_segment_replayed",
-    /// An entry of a page leads to a segment that is gone, or replayed.
+    /// An entry of a page points at a segment that is gone, or replayed.
     PageEntryLeftOut = "recovery.page_entry_left_out",
-    /// What pages tell was counted when it was entered.
+    /// Page entries were counted when they were entered.
     CountedByPages = "recovery.counted_by_pages",
-    /// It was, and has to be counted again: there are tombstones where it leads.
+    /// Page entries are counted again, as there are tombstones where they point.
     CountedAgain = "recovery.counted_again",
-    /// What was replayed is newer than the page.
+    /// A replayed version is newer than the page.
     PageEntrySuperseded = "recovery.page_entry_superseded",
-    /// A page does not tell whether its entry is newer than what was replayed.
+    /// A page does not show whether its entry is newer than the replayed version.
     PageUnclear = "recovery.page_unclear",
-    /// A page does not tell whether its entry is newer than a weak block.
+    /// A page does not show whether its entry is newer than a weak block.
     WeakBlockUnclear = "recovery.weak_block_unclear",
     /// Start: drives carry records of two arrays, the array of most of them is started.
     OtherArrayLeftOut = "assemble.other_array_left_out",
@@ -123,8 +122,8 @@ marks! {
     OtherVersionRefused = "assemble.other_version_refused",
     /// Start: a drive's records are of a history that was left behind by a forced start.
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
-    /// Start: a forced start was cut short before one of its members was told of the new history;
-    /// it counts.
+    /// Start: a forced start was cut short before one of its members had the new history; that
+    /// history counts.
     LineageNotReached = "assemble.lineage_not_reached",
     /// Start: drives carry a version of the membership that a forced start left behind before it
     /// counted.
@@ -174,7 +173,7 @@ marks! {
     RecordWithoutMetadata = "superblock.record_without_metadata",
     /// Superblock records cannot be read together and are read one by one.
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
-    /// A record's write failed, and the drive is asked what came of it.
+    /// A record's write failed, and the drive is asked how much was written.
     RecordWrittenAgain = "superblock.record_written_again",
     /// Of a record that takes several blocks some were written: the other zone is gone over to, or
     /// this one begun anew.
@@ -213,9 +212,9 @@ marks! {
     StoppedBeyondRedundancy = "membership.stopped_beyond_redundancy",
     /// Too many zones of a member have failed for the volume to stay writable: it is put out.
     EvictedForZones = "membership.evicted_for_zones",
-    /// A member is taken out because no segment is filled for what it does to writes.
+    /// A member is evicted because its write errors prevent every segment from being filled.
     EvictedForSpoiling = "membership.evicted_for_spoiling",
-    /// No segment is filled for what a member does to writes that cannot be spared: writes stop.
+    /// The write errors of a needed member prevent every segment from being filled: writes stop.
     StoppedBySpoiling = "membership.stopped_by_spoiling",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
@@ -230,11 +229,11 @@ marks! {
     LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
     /// A segment is opened while the stream fills another one.
     LaneOpenedBeside = "lanes.opened_beside_another",
-    /// What is moved and likely to stay gets a segment of its own, or what is not does.
+    /// Relocated blocks of different lifetimes get segments of their own.
     MovedApart = "lanes.moved_apart",
-    /// So many zones are lost that what is moved goes to one segment again.
+    /// After losing zones, relocated blocks of all lifetimes go to one segment again.
     LaneGivenUp = "lanes.moved_together_again",
-    /// There is no room for a segment of a class: what waits in it goes to one of the other class.
+    /// There is no room for a segment of a class: its blocks go to a segment of another class.
     LaneOfOtherClass = "lanes.other_class_used",
     /// A segment with larger chunks is opened for small requests, of which enough wait.
     LargerOpened = "lanes.opened_for_many",
@@ -254,16 +253,16 @@ marks! {
     WrittenAlong = "lanes.written_along",
     /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
-    /// Recovery: a segment has another shape than those that the array was made with.
+    /// Recovery: a segment has another shape than those at the array's creation.
     SegmentOfOtherShape = "recovery.segment_of_other_shape",
-    /// Start: a member in service has nothing of a segment: whatever copies there are elsewhere
-    /// count.
+    /// Start: a member in service has nothing of a segment: copies of its blocks elsewhere are
+    /// preferred.
     DoubtfulSegment = "recovery.doubtful_segment",
     /// A drive says that a zone is reset, and it is not.
     ResetNotDone = "gc.reset_not_done",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
-    /// Recovery: a zone of no use cannot be reset, so what says that it is dead stays.
+    /// Recovery: a useless zone cannot be reset, so the record of the death stays.
     DeadZoneNotReset = "recovery.dead_zone_not_reset",
     /// Recovery: a member does not report its zones and is put out.
     MemberWithoutReport = "recovery.member_without_report",
@@ -274,7 +273,7 @@ marks! {
     /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead
     /// segment.
     DeadZoneWithoutHeader = "recovery.dead_zone_without_header_reset",
-    /// Recovery: a zone holds something that nobody accounts for, and is left alone.
+    /// Recovery: a zone has unexplained contents, and is left alone.
     OrphanZoneLeftAlone = "recovery.orphan_zone_left_alone",
     /// Recovery: a zone without header belongs to the segment whose generation its blocks carry.
     AdoptedByGeneration = "recovery.zone_adopted_by_generation",
@@ -314,7 +313,7 @@ marks! {
     DiscardedStripe = "recovery.stripe_discarded",
     /// Recovery: a stripe with too few chunks to be read may have been acknowledged.
     DiscardedMayHaveCounted = "recovery.discarded_may_have_counted",
-    /// Recovery: rows hold what an append that was cut short has displaced, and no chunk.
+    /// Recovery: rows hold chunks displaced by a torn append, and none of their own.
     DisplacedRows = "recovery.displaced_rows",
     /// Recovery: a narrow segment is found.
     NarrowFound = "recovery.narrow_found",
@@ -322,10 +321,10 @@ marks! {
     NarrowLeftover = "recovery.narrow_leftover",
     /// Recovery: a zone without a header is of a narrow segment that is listed.
     ListedWithoutHeader = "recovery.listed_without_header",
-    /// Recovery: nothing is found of a segment that is listed, and no drive tells that it never had
-    /// any of it.
+    /// Recovery: nothing is found of a listed segment, and no drive proves that it never had a
+    /// part.
     ListedLost = "recovery.listed_lost",
-    /// Recovery: what a drive has of a narrow segment that is not listed is reset.
+    /// Recovery: zones of a narrow segment that is not listed are reset.
     UnlistedReset = "recovery.unlisted_reset",
     /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
@@ -333,7 +332,7 @@ marks! {
     WeakBlockRewritten = "recovery.weak_block_rewritten",
     /// Recovery: a trim in a weak stripe is written again.
     WeakTrimRewritten = "recovery.weak_trim_rewritten",
-    /// Recovery: a block of a weak stripe is older than what counts.
+    /// Recovery: a block of a weak stripe is older than the valid version.
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// A block can be neither read nor rebuilt, and is tried again: a drive may err now and then.
     BlockTriedAgain = "read.block_tried_again",
@@ -343,15 +342,15 @@ marks! {
     RunReadOneByOne = "read.run_read_one_by_one",
     /// So many zones are lost that no segment can be freed: requests fail.
     NoRoomLeft = "limits.no_room_left",
-    /// Recovery: what was written again comes to count.
+    /// Recovery: rewritten blocks become valid.
     RescueSealed = "recovery.rescue_sealed",
     /// Recovery: a zone cannot be read, so that every segment recorded dead stays so.
     DeadKeptForUnread = "recovery.dead_kept_for_unread_zone",
-    /// Recovery: something that counts is lost, and what it was.
+    /// Recovery: valid blocks of unknown addresses are lost.
     Unaccounted = "recovery.unaccounted",
-    /// Start: something that counts is lost, and what it was; refused.
+    /// Start: valid blocks of unknown addresses are lost; refused.
     UnaccountedRefused = "recovery.unaccounted_refused",
-    /// Recovery: what was written again took the last free segment, and another is moved behind it.
+    /// Recovery: rewrites took the last free segment, and another is relocated behind them.
     RecoveryMadeRoom = "recovery.room_made",
     /// Recovery: a write fails, and recovery begins anew.
     RecoveryBegunAnew = "recovery.begun_anew",
@@ -359,9 +358,9 @@ marks! {
     SealNotNeeded = "recovery.seal_not_needed",
     /// Recovery: of two copies with the same sequence the later one seen is preferred.
     EqualCopyPreferred = "recovery.equal_copy_preferred",
-    /// Recovery: twins elsewhere of all that counts in a segment take its place.
+    /// Recovery: duplicates elsewhere replace all valid blocks of a segment.
     FreedByTwins = "recovery.freed_by_twins",
-    /// Recovery: with nothing free, twins in damaged segments take the place of all that counts in
+    /// Recovery: with no free segment, duplicates in damaged segments replace all valid blocks of
     /// one.
     FreedByDamagedTwins = "recovery.freed_by_damaged_twins",
     /// Recovery: a tombstone hides nothing any more and is forgotten.
@@ -372,7 +371,7 @@ marks! {
     ListCopyUsed = "index_run.other_copy_used",
     /// A block is an index block, but not the one that belongs there.
     ListOfOtherPlace = "index_run.block_of_other_place",
-    /// Every copy of a list is damaged and the blocks tell what they are.
+    /// Every copy of a summary is damaged, and the blocks' own metadata is read.
     ListsFromBlocks = "scan.lists_taken_from_blocks",
     /// A range of chunks cannot be read at once and is read chunk by chunk.
     ScanChunkByChunk = "scan.chunk_by_chunk",
@@ -382,45 +381,45 @@ marks! {
     UnreadChunkAssigned = "scan.unread_chunk_assigned",
     /// A column holds two chunks of the same stripe; the first counts.
     StripeTwice = "scan.stripe_twice",
-    /// What a chunk that does not verify holds is found out from the rest of its stripe.
+    /// The entries of a chunk that does not verify are reconstructed from its stripe.
     ChunkEntriesRebuilt = "scan.chunk_entries_rebuilt",
     /// A chunk that counts can neither be read nor rebuilt.
     ChunkBeyondRebuild = "scan.chunk_beyond_rebuild",
-    /// The ceilings on media are raised before more numbers are given out.
+    /// The ceilings on media are raised before more numbers are assigned.
     CeilingsRaised = "open.ceilings_raised",
     /// A segment's header cannot be written everywhere, and the segment is given up.
     HeaderNotWritten = "open.header_not_written",
-    /// What allowed a segment to be opened has changed when its zones are taken.
+    /// The conditions for opening a segment have changed when its zones are taken.
     OpeningOvertaken = "open.overtaken",
     /// Crashes have left so many zones active that leftovers are finished.
     LeftoverFinished = "limits.leftover_finished",
-    /// A page that is away is read because somebody asks for it.
+    /// An absent page is loaded on demand.
     PageTakenIn = "offload.page_taken_in",
-    /// A page leaves memory.
+    /// A page is evicted.
     PageLeftOut = "offload.page_left_out",
-    /// Pages that have not changed were left out while others were being written.
+    /// Clean pages are dropped while others are being written.
     PageLeftOutBeside = "offload.page_left_out_beside",
-    /// The block of a page that is away is moved.
+    /// The mapping block of an absent page is relocated.
     PageMoved = "offload.page_moved",
-    /// A page changes while it is written to leave memory: it stays.
+    /// A page changes while it is written for eviction: it stays.
     PageChangedWhileLeaving = "offload.page_changed_while_leaving",
-    /// A checkpoint takes over a page that was written to leave memory.
+    /// A checkpoint adopts a page that was written for eviction.
     PageAdopted = "offload.page_adopted",
-    /// Users wait until pages have left memory.
+    /// Users wait for evictions.
     FramesAwaited = "offload.frames_awaited",
-    /// So do those who ask for pages that a start has not read.
+    /// Requests for pages that a start has not loaded wait for evictions.
     FramesAwaitedByAbsent = "offload.frames_awaited_by_absent",
-    /// What was moved into a segment that was given up is taken back when its pages are there.
+    /// Relocations into an abandoned segment are undone when their pages are loaded.
     MovesTakenBackLate = "offload.moves_taken_back",
-    /// There is no room but what taking back makes that waits for pages.
+    /// The only space is in abandoned segments whose relocations are yet to be undone.
     RoomByTakingBack = "offload.room_by_taking_back",
-    /// A volume that leaves too little room for blocks of pages is not started with less memory.
+    /// A volume that leaves too little space for mapping blocks is not started with a memory limit.
     OffloadRefused = "offload.refused",
-    /// A page that is away cannot be read: no checkpoint counts any more.
+    /// An absent page cannot be read: no checkpoint counts any more.
     PageAwayUnreadable = "offload.page_unreadable",
     /// A segment is rebuilt while another one is.
     RebuiltBeside = "rebuild.beside",
-    /// A leftover is finished while somebody else works on it.
+    /// A leftover is finished while another task works on it.
     BusyLeftoverFinished = "limits.busy_leftover_finished",
     /// A segment is opened only when zones of others are active no more.
     ActiveZonesAwaited = "limits.active_zones_awaited",
@@ -444,18 +443,18 @@ marks! {
     GroupGivenUp = "group.given_up_at_its_end",
     /// The volume stopped while the end of a group was made durable.
     GroupEndStopped = "group.stopped_at_its_end",
-    /// A segment was given up before or while its index run was written.
+    /// A segment was given up before or while its summary was written.
     SpanGivenUp = "group.given_up_at_index_run",
-    /// An index run cannot be written everywhere, and the segment is given up.
+    /// A summary cannot be written to every column, and the segment is given up.
     IndexRunNotWritten = "group.index_run_not_written",
     /// A drive that was taken out and replaced answers late: nothing is noted of the one in its
     /// place.
     LateAnswer = "membership.late_answer",
-    /// A segment is moved out though another has less in it: it is older.
+    /// A segment is relocated although another has fewer valid blocks: it is older.
     OlderVictim = "gc.older_victim",
     /// One write of a zone holds several chunks.
     ChunksGathered = "write.chunks_gathered",
-    /// A write is not made larger, so that those that follow each other are of like size.
+    /// A write is kept small, so that successive writes have similar sizes.
     WritesOfLikeSize = "write.of_like_size",
     /// A chunk is not written, for the write before it in its zone failed.
     BehindFailedWrite = "write.behind_failed_write",
@@ -477,7 +476,7 @@ marks! {
     SegmentGivenUp = "write.segment_given_up",
     /// A write completes after a newer one of the same block and takes no effect.
     OvertakenByNewer = "write.overtaken_by_newer",
-    /// What is queued is refused, for the volume has stopped.
+    /// Queued blocks are refused, as the volume has stopped.
     QueueRefused = "write.queue_refused",
     /// A write waits for a trim of its range.
     WriteWaitsForTrim = "request.write_waits_for_trim",
@@ -495,7 +494,7 @@ marks! {
     DamagedBlockRebuilt = "read.damaged_block_rebuilt",
     /// A block can neither be read nor rebuilt: an error, never something else.
     BlockBeyondRepair = "read.block_beyond_repair",
-    /// A block known to be lost is asked for: an error.
+    /// A block known to be lost is read: an error.
     LostBlockRefused = "read.lost_block_refused",
     /// A block verifies, but is of another stripe than belongs there.
     BlockOfOtherStripe = "read.block_of_other_stripe",
@@ -511,7 +510,7 @@ marks! {
     ReadHedged = "hedge.read_hedged",
     /// It is rebuilt before its drive answers.
     HedgeWon = "hedge.won",
-    /// What was to be read without a drive cannot be: the drive is waited for.
+    /// Reconstruction without a drive fails: the drive is waited for.
     HedgeFailed = "hedge.failed",
     /// More reads would be rebuilt than their share.
     HedgeBeyondShare = "hedge.beyond_share",
@@ -525,43 +524,43 @@ marks! {
     TwoMissing = "reconstruct.two_missing",
     /// A block of mirrors is read from its twin.
     RebuiltFromTwin = "reconstruct.from_twin",
-    /// A segment is moved out because it is a leftover.
+    /// A segment is relocated because it is a leftover.
     LeftoverMoved = "gc.leftover_moved",
-    /// A segment is moved out because something in it is damaged.
+    /// A segment is relocated because a block in it is damaged.
     DamagedMoved = "gc.damaged_moved",
-    /// A segment is moved out to make room.
+    /// A segment is relocated to free space.
     MovedForRoom = "gc.moved_for_room",
     /// A moved block was overwritten or trimmed meanwhile, and takes no effect.
     MoveOvertaken = "gc.move_overtaken",
     /// A block died between being listed and being read.
     DiedBeforeMove = "gc.died_before_move",
-    /// The last of what points at a tombstone was written between its being listed and read.
+    /// The last entries that point at a tombstone were overwritten between listing and reading it.
     TombstoneDiedBeforeMove = "gc.tombstone_died_before_move",
-    /// What was moved into a segment given up is taken back to where it came from.
+    /// Relocations into an abandoned segment are undone.
     MovesTakenBack = "gc.moves_taken_back",
     /// A moved block of a segment given up has a newer version, and is not taken back.
     NewerNotTakenBack = "gc.newer_not_taken_back",
-    /// A segment is moved out while another one is.
+    /// A segment is relocated while another one is.
     MovedBeside = "gc.moved_beside",
     /// Several segments are freed at a time.
     FreedTogether = "gc.freed_together",
-    /// Users wait for what is moved, to share writes as room asks for.
+    /// Users wait for relocation, to share writes according to the free space.
     UsersYield = "gc.users_yield",
-    /// What is moved waits for users, to share writes as room asks for.
+    /// Relocation waits for users, to share writes according to the free space.
     MovesYield = "gc.moves_yield",
-    /// Blocks are kept apart again by how long they live: how long they lived tells.
+    /// Blocks are separated by lifetime again: lifetimes are predictive.
     LifetimesKeptApart = "lifetime.kept_apart",
-    /// Blocks are not kept apart any more by how long they live: how long they lived tells nothing.
+    /// Blocks are no longer separated by lifetime: lifetimes are not predictive.
     LifetimesMixed = "lifetime.mixed",
     /// The lists do not name all live blocks; the index is searched for them.
     UnlistedSearched = "gc.unlisted_searched",
     /// A block beyond repair is moved as lost.
     LostBlockMoved = "gc.lost_block_moved",
-    /// Nothing is known of an unreadable block but what points at it: that is lost.
+    /// The contents of an unreadable block are unknown: the entries that point at it become lost.
     UnknownBlockLost = "gc.unknown_block_lost",
     /// A segment about to be freed has got something live again.
     CameBackToLife = "gc.came_back_to_life",
-    /// A dead segment's zones are not reset while somebody reads them.
+    /// A dead segment's zones are not reset while they have readers.
     WaitedForReaders = "gc.waited_for_readers",
     /// A dead segment's zone cannot be reset, so the record that it is dead stays.
     ZoneNotReset = "gc.zone_not_reset",
@@ -581,22 +580,21 @@ marks! {
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
-    /// Who asks for a replacement has waited for a turn, and another drive works in the slot by
-    /// then.
+    /// A replacement request has waited for its turn, and another drive works in the slot by then.
     SlotFilledMeanwhile = "rebuild.slot_filled_meanwhile",
-    /// A replacement was a member before, and is awaited: it has not answered all it was told as
-    /// that.
+    /// A replacement was a member before: its commands of that time are awaited.
     FormerMembershipAwaited = "rebuild.former_membership_awaited",
     /// A new drive acknowledged resets and still holds something.
     DriveNotEmptied = "rebuild.drive_not_emptied",
     /// A replacement that was a member before holds something of it that cannot be erased, and is
     /// refused.
     FormerMemberRefused = "rebuild.former_member_refused",
-    /// A replacement has a volatile cache where users were told that there is none.
+    /// A replacement has a volatile cache in an array that promised to have none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
     /// A rebuild takes no more zones of its drive, so that something can still be moved.
     RebuildLeavesReserve = "rebuild.leaves_reserve",
-    /// What a segment holds cannot be told in full: it is moved out, not given new lists.
+    /// The contents of a segment are not completely known: it is relocated instead of getting new
+    /// summaries.
     ListsIncomplete = "rebuild.lists_incomplete",
     /// A rebuild that a restart interrupted goes on.
     RebuildResumed = "rebuild.resumed",
@@ -624,7 +622,7 @@ marks! {
     RebuildEnded = "rebuild.ended",
     /// A scrub closes open segments to look at them.
     ScrubClosedSegment = "scrub.open_segment_closed",
-    /// A scrub waits for stripes under way, or for what is moved out or rebuilt.
+    /// A scrub waits for stripes in flight, or for a relocation or rebuild.
     ScrubWaited = "scrub.waited_for_stripes",
     /// A scrub passes over a segment that is being reset, or was opened since.
     ScrubPassedOver = "scrub.segment_passed_over",
@@ -644,7 +642,7 @@ thread_local! {
         const { [const { Cell::new(0) }; Mark::ALL.len()] };
 }
 
-/// Counts a mark.
+/// Records that a branch was taken.
 #[inline]
 pub(crate) fn mark(mark: Mark) {
     #[cfg(feature = "instrumented")]
@@ -656,7 +654,7 @@ pub(crate) fn mark(mark: Mark) {
     let _ = mark;
 }
 
-/// Counts a mark if something holds, which is only found out in builds that count.
+/// Records that a branch was taken if `holds`, which is evaluated only in builds that count.
 #[inline]
 pub(crate) fn mark_if(mark: Mark, holds: impl FnOnce() -> bool) {
     if INSTRUMENTED && holds() {
@@ -675,7 +673,7 @@ pub fn counts() -> Vec<(Mark, u64)> {
     Mark::ALL.iter().map(|mark| (*mark, count(*mark))).collect()
 }
 
-/// Forgets what this thread has counted.
+/// Resets the counts of this thread.
 pub fn reset() {
     #[cfg(feature = "instrumented")]
     COUNTS.with(|counts| counts.iter().for_each(|count| count.set(0)));

@@ -1,14 +1,14 @@
 //! Mutants: bugs planted on purpose, one at a time, to see whether the tests find them.
 //!
-//! That tests pass proves little unless they fail where they should. Each mutant breaks one rule
-//! that the promises rest on, in the place where the rule is kept, the way an engineer might break
-//! it by mistake. A simulation that lets one live does not test that rule.
+//! Passing tests prove little unless they fail when they should. Each mutant breaks one rule that
+//! the guarantees rest on, in the place of that rule, as an engineer might break it by mistake. A
+//! simulation that lets a mutant live does not test its rule.
 //!
-//! A mutant is selected for each thread at run time, in builds with the feature `instrumented`.
-//! In all others it is a constant that none is, and what that guards is not compiled.
+//! A mutant is selected per thread at run time, in builds with the feature `instrumented`. In other
+//! builds the check is a constant, and the guarded code is not compiled.
 //!
-//! The engine asks for a mutant where it would make a difference, and nowhere else if that can be
-//! said simply: a history that never asked for a mutant is the same with it, and need not be run.
+//! The engine checks for a mutant where it makes a difference, and if possible only there: a
+//! history that never checked for a mutant is the same with it, and need not be run.
 
 #[cfg(feature = "instrumented")]
 use std::cell::Cell;
@@ -27,13 +27,13 @@ macro_rules! mutants {
             /// Every mutant.
             pub const ALL: &[Self] = &[$(Self::$mutant),*];
 
-            /// What it is called on command lines.
+            /// Its name on command lines.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$mutant => $name,)* }
             }
 
-            /// What is wrong with it, in a sentence.
+            /// The bug, in a sentence.
             #[must_use]
             pub const fn doc(self) -> &'static str {
                 match self { $(Self::$mutant => concat!($($doc),+).trim_ascii_start(),)* }
@@ -43,46 +43,46 @@ macro_rules! mutants {
 }
 
 mutants! {
-    /// What a write leaves of a frame is not filled up.
+    /// A partial frame at the end of a write is not padded.
     FrameNotFilled = "frame-not-filled",
     /// Writes of frames need not be durable when they complete.
     FrameFuaDropped = "frame-fua-dropped",
-    /// A narrow segment lacks what it has on columns that it is not on.
+    /// A narrow segment counts columns that it is not on as missing.
     NarrowLacksColumns = "narrow-lacks-columns",
     /// Records list no narrow segment, and say that none is alive.
     RosterForgotten = "roster-forgotten",
     /// Blocks behind the last frame of a zone are not written, so that it is never full.
     RestOfZoneLeft = "rest-of-zone-left",
-    /// A checkpoint knows nothing of what comes to be in segments that are being filled.
+    /// A checkpoint ignores the blocks written to segments that are being filled.
     CheckpointSkipsOpen = "checkpoint-skips-open",
     /// A checkpoint counts although an entry points into a settled segment since.
     BrokenCheckpointCounts = "broken-checkpoint-counts",
     /// A checkpoint that breaks while its record is written is not known to count.
     BreakInRecordForgotten = "break-in-record-forgotten",
-    /// What changes in a page while its checkpoint is being written is not part of the next one.
+    /// Changes to a page while its checkpoint is being written are not part of the next one.
     PageFixedLate = "page-fixed-late",
-    /// An entry of a page counts whatever segment is where it leads.
+    /// An entry of a page counts for any segment in the slot that it points at.
     PageEntryTrusted = "page-entry-trusted",
-    /// A checkpoint does not tell how old what is in a segment may be.
+    /// A checkpoint does not record the oldest sequence of a segment.
     SettledSequenceForgotten = "settled-sequence-forgotten",
-    /// What is replayed counts before what a page tells, however old it is.
+    /// A replayed version takes precedence over a page's, however old it is.
     ReplayedAlwaysWins = "replayed-always-wins",
-    /// A start forgets that a block was written where the page leads to what is replayed.
+    /// A start forgets that a block was written whose page entry points at a replayed segment.
     LeftOutEntryForgotten = "left-out-entry-forgotten",
-    /// What is in segments of which pages are absent is taken for all that there is.
+    /// Valid counts of segments are taken as complete while pages are absent.
     AbsentPagesForgotten = "absent-pages-forgotten",
-    /// What was replayed is not entered before a page that it is near to.
+    /// Deferred entries near a page are not entered before the page.
     DeferredLeftAside = "deferred-left-aside",
-    /// A page that is read late counts before what was replayed.
+    /// A page that is loaded late takes precedence over replayed entries.
     PageOverReplayed = "page-over-replayed",
-    /// What a page consists of that is away is not kept from being freed.
+    /// The mapping blocks of absent pages do not keep their segments from being freed.
     PagesAwayNotCounted = "pages-away-not-counted",
-    /// A checkpoint that begins while a page is being written leaves out what that tells.
+    /// A checkpoint that begins while a page is being written omits that page's changes.
     LeavingPageLeftOut = "leaving-page-left-out",
-    /// A segment of which no block is known to be live is freed, whatever else counts in it.
+    /// A segment without tracked valid blocks is freed, even if other blocks in it are valid.
     LiveBitsDecide = "live-bits-decide",
-    /// A segment is worth moving only if it could hold more itself, whatever the one does that is
-    /// filled.
+    /// A segment is relocated only if it could hold more itself, regardless of the shape of new
+    /// segments.
     GainByOwnSize = "gain-by-own-size",
     /// A record that a forced start left behind before it counted makes a history of its own.
     LeftBehindCounts = "left-behind-counts",
@@ -90,27 +90,26 @@ mutants! {
     AckBeforeParity = "ack-before-parity",
     /// A write that gathers chunks is durable only if the first of them has to be.
     GatheredFuaOfFirst = "gathered-fua-of-first",
-    /// What is rebuilt although its drive is there is returned without being verified.
+    /// A block reconstructed while its drive is present is returned without verification.
     HedgeNotVerified = "hedge-not-verified",
     /// A spare is in service as soon as it is in its place, with nothing of it rebuilt.
     SpareNotRebuilt = "spare-not-rebuilt",
-    /// Another segment is moved out at the same time whether or not there is room for what is left
-    /// of all.
+    /// Another segment is relocated at the same time, even if the rest of all does not fit into
+    /// free space.
     MovesBesideAny = "moves-beside-any",
     /// Where nothing is free copies in damaged segments are no help.
     DamagedTwinsIgnored = "damaged-twins-ignored",
     /// A segment of larger chunks is opened for many small requests whether or not there is room
     /// for it.
     LargerWithoutRoom = "larger-without-room",
-    /// Users' writes go to as many segments as suits them, whatever number of active zones drives
+    /// Users' writes go to as many segments as suits them, beyond the active zones that drives
     /// allow.
     LanesBeyondActiveZones = "lanes-beyond-active-zones",
     /// Writes go to segments of shapes that leave too little room for the volume.
     PolicyRoomIgnored = "policy-room-ignored",
     /// A stripe that does not fill waits for others to run for as long as they may fill it.
     OthersRunForEver = "others-run-for-ever",
-    /// A segment is opened though leftovers that somebody works on hold the zones that it would
-    /// need.
+    /// A segment is opened though busy leftovers hold the active zones that it needs.
     ActiveZonesNotAwaited = "active-zones-not-awaited",
     /// A flush of the volume is answered without flushing a drive.
     FlushNotSent = "flush-not-sent",
@@ -122,7 +121,7 @@ mutants! {
     GroupNotFlushed = "group-not-flushed",
     /// Sequences start from one again after each recovery.
     SequenceRestarts = "sequence-restarts",
-    /// Segment numbers and sequences are given out above the ceiling on media.
+    /// Segment numbers and sequences are assigned above the ceiling on media.
     CeilingNotRecorded = "ceiling-not-recorded",
     /// Blocks moved together all get the sequence of the first.
     MovedBlocksShareSequence = "moved-blocks-share-sequence",
@@ -130,7 +129,7 @@ mutants! {
     MovedBlockGetsNewSequence = "moved-block-gets-new-sequence",
     /// A moved block takes effect though the index points elsewhere by then.
     MoveIgnoresIndex = "move-ignores-index",
-    /// A segment is declared dead before what was moved out of it is durable.
+    /// A segment is declared dead before its relocated blocks are durable.
     ResetBeforeMovesFlushed = "reset-before-moves-flushed",
     /// A segment's zones are reset without a record that it is dead.
     DeadNotRecorded = "dead-not-recorded",
@@ -157,9 +156,9 @@ mutants! {
     FuaSkipsParity = "fua-skips-parity",
     /// Of a segment's headers the newest is believed, though it lists a column under rebuild.
     NewestHeaderBelieved = "newest-header-believed",
-    /// An index run is written before what it lists is durable.
+    /// A summary is written before the blocks that it lists are durable.
     IndexRunBeforeFlush = "index-run-before-flush",
-    /// An index block is believed without looking which segment and span it is of.
+    /// A summary block is believed without checking its segment and span.
     IndexRunNotMatched = "index-run-not-matched",
     /// A segment found at a start is taken for one of the shape that the array was made with.
     SegmentShapeIgnored = "segment-shape-ignored",
@@ -175,7 +174,7 @@ mutants! {
     DecisionNotRecorded = "decision-not-recorded",
     /// Recovery records which stripes count while users are served already.
     DecisionRecordedLate = "decision-recorded-late",
-    /// Recovery records which stripes count before what it wrote again is durable.
+    /// Recovery records the valid stripes before its rewrites are durable.
     DecisionBeforeFlush = "decision-before-flush",
     /// Recovery resets a segment that lacks a column.
     PartialSegmentReset = "partial-segment-reset",
@@ -205,7 +204,7 @@ mutants! {
     GenerationNotChecked = "generation-not-checked",
     /// A block that was written to another block's place is taken for that.
     MisdirectedBlockAccepted = "misdirected-block-accepted",
-    /// What stands beside a block of an open segment is believed without its checksum.
+    /// The metadata of a block in an open segment is believed without its checksum.
     MetadataBelieved = "metadata-believed",
     /// Data checksums do not depend on address and sequence.
     ChecksumNotSeeded = "checksum-not-seeded",
@@ -228,7 +227,7 @@ impl Mutant {
 #[cfg(feature = "instrumented")]
 thread_local! {
     static SELECTED: Cell<Option<Mutant>> = const { Cell::new(None) };
-    /// A bit for each mutant that was asked for.
+    /// A bit for each mutant that was checked for.
     static ASKED: Cell<u128> = const { Cell::new(0) };
 }
 
@@ -249,7 +248,7 @@ pub(crate) const fn mutant(_: Mutant) -> bool {
     false
 }
 
-/// Plants a mutant in what this thread runs from now on, or none.
+/// Plants a mutant for this thread from now on, or none.
 ///
 /// # Panics
 /// If this build has no mutants.
@@ -259,8 +258,7 @@ pub fn select(mutant: Option<Mutant>) {
     SELECTED.set(mutant);
 }
 
-/// The mutants that what this thread ran since the last call has asked for; none, in builds without
-/// mutants.
+/// The mutants checked by this thread since the last call; none in builds without mutants.
 #[must_use]
 pub fn take_asked() -> Vec<Mutant> {
     #[cfg(feature = "instrumented")]

@@ -1,4 +1,4 @@
-//! The volume: what users and administrators call.
+//! The volume: the interface for users and administrators.
 
 use crate::log::members::error::AdminError;
 use std::num::NonZeroU64;
@@ -41,7 +41,7 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume around a recovered engine, which moves blocks already; serves users.
+    /// A volume around a recovered engine, whose relocation already runs. Starts serving users.
     #[must_use]
     pub(super) fn start(core: Rc<Core>) -> Self {
         let user = writer::run(core.clone(), StreamKind::User);
@@ -57,7 +57,7 @@ impl Volume {
         Self { core }
     }
 
-    /// Starts what moves blocks, which recovery needs before users are served.
+    /// Starts relocation, which recovery needs before users are served.
     pub(super) fn start_relocation(core: &Rc<Core>) -> Vec<JoinHandle<()>> {
         let writer = writer::run(core.clone(), StreamKind::Relocation);
         vec![
@@ -67,13 +67,13 @@ impl Volume {
         ]
     }
 
-    /// What the volume tells about itself.
+    /// The status report of the volume.
     #[must_use]
     pub fn status(&self) -> VolumeStatus {
         volume_status(&self.core)
     }
 
-    /// Where the volume's data is: which zones belong together and how much in them is needed.
+    /// The zones of each segment and its number of valid blocks.
     #[must_use]
     pub fn segments(&self) -> Vec<SegmentStatus> {
         segment_statuses(&self.core)
@@ -99,8 +99,8 @@ impl Volume {
         self.core.state.borrow().stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
     }
 
-    /// Takes a member out whose drive will not answer any more, before a request finds out. What
-    /// redundancy is left makes no difference: the drive is lost either way.
+    /// Takes a member out whose drive is known to be gone, before a request fails on it. The
+    /// remaining redundancy makes no difference: the drive is lost either way.
     ///
     /// # Errors
     /// If there is no such slot.
@@ -129,9 +129,9 @@ impl Volume {
         replace::replace(&self.core, column, device, uuid).await
     }
 
-    /// Keeps a drive ready: as soon as a member is lost, and what is left is enough to go on, it
-    /// takes that place and is rebuilt. What it holds is destroyed then, not before. It is known to
-    /// this start only.
+    /// Adds a spare. As soon as a member is lost and the others are enough, the spare takes its
+    /// place and is rebuilt. Its contents are destroyed then, not before. It is known to this start
+    /// only.
     ///
     /// # Errors
     /// If the drive does not fit.
@@ -143,13 +143,13 @@ impl Volume {
         crate::log::members::refill::add(&self.core, device, uuid)
     }
 
-    /// Limits what a rebuild writes in a second, so that users have the rest; from the next batch
+    /// Limits the writes of a rebuild per second, so that users have the rest; from the next batch
     /// on.
     pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {
         self.core.rebuild_limit.set(bytes_per_second);
     }
 
-    /// Goes on with a rebuild that a restart interrupted, if there is one.
+    /// Continues a rebuild that a restart interrupted, if there is one.
     ///
     /// # Errors
     /// As [`Volume::replace`].
@@ -157,7 +157,7 @@ impl Volume {
         rebuild::resume(&self.core).await
     }
 
-    /// Reads and verifies everything, and moves what is damaged.
+    /// Reads and verifies everything, and relocates damaged blocks.
     ///
     /// # Errors
     /// If the volume stops.
@@ -165,8 +165,8 @@ impl Volume {
         scrub::scrub(&self.core).await.map_err(AdminError::Stopped)
     }
 
-    /// Stops taking requests, waits for those under way, and makes everything durable. Nothing
-    /// depends on this being called.
+    /// Stops taking requests, waits for requests in flight, and makes everything durable. Nothing
+    /// depends on this call.
     ///
     /// # Errors
     /// If the last flush failed.
@@ -190,7 +190,7 @@ impl Volume {
         flushed
     }
 
-    /// The engine's bookkeeping in words, for whoever looks for a task that waits for ever.
+    /// Dumps the engine's state as text, to debug a task that waits for ever.
     #[must_use]
     pub fn describe(&self) -> String {
         let state = self.core.state.borrow();
@@ -315,7 +315,7 @@ async fn extents_of(
     Ok(extents)
 }
 
-/// Tells more of a range; `false` if there is no room for that.
+/// Extends the list by a range; returns `false` if the limit does not permit it.
 fn extend(core: &Core, extents: &mut Vec<Extent>, range: Range<u64>, limit: usize) -> bool {
     let state = core.state.borrow();
     for lba in range {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::MAX_COLUMNS;
 
-/// A member's place in the array, and with it a column of every stripe.
+/// A member's slot in the array, and its column of every stripe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Column(pub u8);
 
@@ -15,10 +15,10 @@ impl Column {
         self.0 as usize
     }
 
-    /// The column of an index.
+    /// The column with an index.
     ///
     /// # Panics
-    /// If there can be no such column.
+    /// If no column has this index.
     #[must_use]
     pub fn of(index: usize) -> Self {
         assert!(index < MAX_COLUMNS, "column {index}");
@@ -37,7 +37,7 @@ impl fmt::Display for Column {
 pub struct ColumnSet(u32);
 
 impl ColumnSet {
-    /// The set with another column in it.
+    /// The set with another column added.
     #[must_use]
     pub const fn with(self, column: Column) -> Self {
         Self(self.0 | 1 << column.0)
@@ -49,10 +49,10 @@ impl ColumnSet {
         self.0 >> column.0 & 1 == 1
     }
 
-    /// The columns of an array of so many.
+    /// All columns of an array with so many.
     ///
     /// # Panics
-    /// If an array cannot have so many.
+    /// If an array cannot have so many columns.
     #[must_use]
     pub const fn all(columns: usize) -> Self {
         assert!(columns <= MAX_COLUMNS, "an array has 32 columns at the most");
@@ -60,7 +60,7 @@ impl ColumnSet {
         Self(if beyond == MAX_COLUMNS { 0 } else { u32::MAX >> beyond })
     }
 
-    /// The set of columns that has a bit for each.
+    /// The set with a bit for each column.
     #[must_use]
     pub const fn of_bits(bits: u32) -> Self {
         Self(bits)
@@ -72,19 +72,19 @@ impl ColumnSet {
         self.0
     }
 
-    /// What is in one of both.
+    /// Columns in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in it and not in another one.
+    /// Columns in this set and not in the other.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// How many of its columns come before one.
+    /// Number of its columns before a given one.
     #[must_use]
     pub const fn before(self, column: Column) -> usize {
         (self.0 & ((1 << column.0) - 1)).count_ones() as usize
@@ -100,7 +100,7 @@ impl ColumnSet {
         })
     }
 
-    /// How many columns it has.
+    /// Number of columns.
     #[must_use]
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize

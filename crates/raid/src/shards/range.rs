@@ -1,4 +1,4 @@
-//! Which blocks of a volume are where in its shards.
+//! The mapping of a volume's blocks to its shards.
 
 use super::UNIT_BLOCKS;
 
@@ -9,7 +9,7 @@ pub(super) struct Range {
     pub(super) end: u64,
 }
 
-/// How shards take turns.
+/// The striping of shards.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rounds {
     shards: u64,
@@ -26,31 +26,31 @@ impl Rounds {
         Self { shards: shards as u64 }
     }
 
-    /// What of a range of the volume a shard holds, as a range of its own.
+    /// The part of a volume's range in a shard, as a range of the shard.
     pub(super) fn part(self, range: Range, shard: usize) -> Range {
         Range { start: self.below(range.start, shard), end: self.below(range.end, shard) }
     }
 
-    /// How many blocks below `block` of the volume a shard holds.
+    /// Blocks of a shard below `block` of the volume.
     fn below(self, block: u64, shard: usize) -> u64 {
         let round = self.shards * UNIT_BLOCKS;
         let before = shard as u64 * UNIT_BLOCKS;
         block / round * UNIT_BLOCKS + (block % round).saturating_sub(before).min(UNIT_BLOCKS)
     }
 
-    /// The block of the volume that a shard's block is.
+    /// The volume's block for a shard's block.
     pub(super) fn whole(self, block: u64, shard: usize) -> u64 {
         (block / UNIT_BLOCKS * self.shards + shard as u64) * UNIT_BLOCKS + block % UNIT_BLOCKS
     }
 
-    /// The shard that holds all of a range, if it is the only one.
+    /// The shard that holds all of a range; `None` if there are several.
     pub(super) fn only(self, range: Range) -> Option<usize> {
         let mut units = self.units(range);
         let (shard, _) = units.next()?;
         units.next().is_none().then_some(shard)
     }
 
-    /// The shards that hold a range, in the order of its blocks, and how many blocks at a time.
+    /// The shards of a range in the order of its blocks, with the number of blocks of each piece.
     pub(super) fn units(self, range: Range) -> impl Iterator<Item = (usize, u64)> {
         let mut at = range.start;
         std::iter::from_fn(move || {

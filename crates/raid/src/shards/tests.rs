@@ -1,4 +1,4 @@
-//! A volume of shards is used as one device is, and compared with one.
+//! A volume of shards is compared with a single device.
 
 use std::cell::RefCell;
 
@@ -7,7 +7,7 @@ use zoneweave_zoned::{BlockCount, ExtentState, zero_blocks};
 
 use super::*;
 
-/// A device in memory that answers at once; one of its blocks may be lost.
+/// A device in memory that answers immediately; one of its blocks may be lost.
 struct Simple {
     blocks: RefCell<Vec<Option<Bytes>>>,
     lost: Option<u64>,
@@ -37,7 +37,7 @@ impl BlockDevice for Simple {
             return ready(Err(BlockError::Unrecoverable { lba: Lba(lost) }));
         }
         let found = self.blocks.borrow()[at(lba)..][..blocks as usize].to_vec();
-        // In pieces of one block and of two, to have some that have to be cut.
+        // In pieces of one and of two blocks, so that some have to be cut.
         let found = found.chunks(2).map(|two| {
             let zero = zero_blocks(BlockCount(1));
             let whole: Vec<_> = two.iter().map(|one| one.clone().unwrap_or(zero.clone())).collect();
@@ -170,7 +170,7 @@ proptest! {
             let count = u32::try_from(length).unwrap();
             prop_assert_eq!(now(volume.read(lba, count)).unwrap().concat(), now(one.read(lba, count)).unwrap().concat());
             let (told, whole) = (now(volume.extents(Lba(0), blocks as u64, limit)).unwrap(), now(one.extents(Lba(0), blocks as u64, usize::MAX)).unwrap());
-            // What is told is where the whole begins; its last extent may go on.
+            // The answer is a prefix; its last extent may be cut short.
             let (last, first) = told.split_last().unwrap();
             prop_assert_eq!(first, &whole[..first.len()]);
             let goes_on = whole[first.len()];

@@ -23,7 +23,7 @@ use zoneweave_zoned::{
 
 const WORDS: usize = (BLOCK_BYTES + OOB_BYTES) / 8;
 
-/// Drives and what the volume on them holds, by block.
+/// Drives, and the contents of the volume on them by block.
 pub(crate) struct Image {
     pub(crate) drives: Vec<RamDrive>,
     pub(crate) holds: Vec<u64>,

@@ -1,8 +1,8 @@
 //! A small simulation: workers write, trim, flush and read a volume on emulated drives in virtual
-//! time; the history of each block says what may be read, live and after a crash.
+//! time. The history of each block decides which versions may be read, live and after a crash.
 //!
-//! In builds with the feature `instrumented`, `ZONEWEAVE_MUTANT=name` plants a bug that the tests are
-//! to find, and `ZONEWEAVE_MARKS=file` appends to a file how often each mark was hit.
+//! In builds with the feature `instrumented`, `ZONEWEAVE_MUTANT=name` plants a bug that the tests
+//! are to find, and `ZONEWEAVE_MARKS=file` appends to a file how often each mark was hit.
 
 #![allow(
     dead_code,
@@ -36,7 +36,7 @@ use zoneweave_zoned::{
     Payload, ZonedDevice,
 };
 
-/// What to simulate.
+/// Parameters of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub data: usize,
@@ -108,7 +108,7 @@ pub fn large() -> Array {
     Array::create(shape, &mut Random::new(4))
 }
 
-/// Whether what a drive holds there is a block of that kind.
+/// Whether a block on a drive has that kind.
 pub fn is_of(kind: ContentKind, payload: &Payload) -> bool {
     let oob = Oob::parse(&payload.block_oob(0)).filter(|oob| oob.place == Place::Chunk);
     let identity = oob.and_then(|oob| BlockIdentity::decode(&oob.coded));
@@ -185,7 +185,7 @@ impl Array {
     }
 }
 
-/// Does what the environment says about mutants and marks, in builds that have them.
+/// Applies the environment's mutants and marks, in builds that have them.
 fn instrument() {
     report_marks::report_marks();
     if !marks::INSTRUMENTED {
@@ -249,7 +249,7 @@ pub fn version_of(lba: u64, data: &[u8]) -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Write {
     version: u64,
-    /// What `version` reads as: itself, or 0 for a trim.
+    /// The value that `version` reads as: itself, or 0 for a trim.
     reads_as: u64,
     submitted: u64,
     /// When it was acknowledged.
@@ -258,7 +258,7 @@ struct Write {
     promised: bool,
 }
 
-/// What was done to every block, in logical time.
+/// The operations on every block, in logical time.
 #[derive(Default)]
 pub struct History {
     clock: u64,
@@ -326,7 +326,7 @@ impl History {
         writes.iter().any(|write| write.reads_as == reads_as && !superseded(write))
     }
 
-    /// After a crash: checks what each block reads as, and forgets everything but that.
+    /// After a crash: checks the version read from each block, and forgets all others.
     fn settle(&mut self, found: &[u64], counts_all: bool) {
         for (lba, reads_as) in (0..).zip(found) {
             let counts = |write: &Write| counts_all || write.promised;
@@ -453,7 +453,7 @@ pub async fn read_all(volume: &Volume, blocks: u64) -> Result<Vec<u64>, BlockErr
     Ok(versions)
 }
 
-/// Checks a recovered volume against the history, and pins what was found.
+/// Checks a recovered volume against the history, and pins the versions found.
 pub async fn verify_recovered(
     volume: &Volume,
     array: &Array,
@@ -526,8 +526,8 @@ impl Drop for DumpOnPanic<'_> {
     }
 }
 
-/// Runs the offline checker over the drives, without those left out, and compares what it finds
-/// with what the volume returned.
+/// Runs the offline checker over the drives that are not left out, and compares its findings with
+/// the volume's contents.
 pub async fn check_offline(array: &Array, handle: &Handle, without: &[usize], found: &[u64]) {
     let devices = array
         .drives
@@ -545,7 +545,7 @@ pub async fn check_offline(array: &Array, handle: &Handle, without: &[usize], fo
     }
 }
 
-/// Kills the process: drives keep what they completed.
+/// Kills the process: drives keep the completed commands.
 pub fn kill(array: &Array, random: &mut Random) -> bool {
     for drive in &array.drives {
         drive.process_kill(random.next());

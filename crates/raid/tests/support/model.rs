@@ -6,7 +6,7 @@ use zoneweave_zoned::{BlockDevice, Lba};
 
 use super::contents;
 
-/// What blocks of the volume hold, by version.
+/// Expected contents of the volume, by version.
 pub struct Model {
     pub versions: Vec<u64>,
     random: Random,
@@ -22,7 +22,7 @@ impl Model {
         &mut self.versions[start..start + usize::try_from(length).unwrap()]
     }
 
-    /// Reads some blocks, which have to be what they are.
+    /// Reads some blocks and checks their contents.
     pub async fn check(&mut self, volume: &Volume, lba: u64, length: u64) {
         let read = volume.read(Lba(lba), u32::try_from(length).unwrap()).await.unwrap();
         for (at, (found, version)) in (lba..).zip(read.iter().zip(self.part(lba, length))) {

@@ -1,9 +1,9 @@
-//! What tests have counted of the marks, for whoever wants all of them hit: in builds that count,
-//! `ZONEWEAVE_MARKS=file` appends to a file how often each was hit.
+//! Reports the marks hit by tests: in builds that count, `ZONEWEAVE_MARKS=file` appends the counts
+//! to a file.
 
 use zoneweave_raid::instrument::marks;
 
-/// Appends what a thread has counted when it ends.
+/// Appends a thread's counts when it ends.
 struct Report;
 
 impl Drop for Report {
@@ -17,7 +17,7 @@ impl Drop for Report {
     }
 }
 
-/// Has what this thread counts reported when it ends.
+/// Reports the counts of this thread when it ends.
 pub(crate) fn report_marks() {
     thread_local!(static REPORT: Report = const { Report });
     if marks::INSTRUMENTED {

@@ -1,4 +1,4 @@
-//! A drive without metadata, framed, does what one with metadata does; and what is its own.
+//! A framed drive without metadata behaves like a drive with metadata, except for its own rules.
 
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ fn it_says_what_it_is() {
     assert!(matches!(refused, Some(InlineError::TooSmall { .. })));
 }
 
-/// Counts the buffers of a drive's answers that somebody keeps.
+/// Counts the buffers of a drive's answers that are still held.
 struct Lends {
     device: Rc<dyn ZonedDevice>,
     lent: Arc<()>,
@@ -111,7 +111,7 @@ fn who_keeps_a_block_does_not_keep_the_frame() {
         let kept = read(&framed, 0, UNIT - 1, 1).await;
         assert_eq!((kept.block(0), kept.block_oob(0)), (written.block(2), written.block_oob(2)));
         assert_eq!(Arc::strong_count(&lent), 2, "only the drive counts");
-        // Most of what was read is of use here, and not copied.
+        // Most of the buffer is used, so it is not copied.
         let _kept = read(&framed, 0, 0, UNIT).await;
         assert!(Arc::strong_count(&lent) > 2);
     });
@@ -125,7 +125,7 @@ fn random_commands_come_back_as_written() {
     }
 }
 
-/// Compares with a list of the blocks that each zone should hold.
+/// Compares the drive with a list of the blocks in each zone.
 async fn random_commands(drive: &InlineDrive, seed: u64) {
     let mut random = Random::new(seed);
     let mut below = |count: u32| u32::try_from(random.below(count.into())).unwrap();
@@ -253,7 +253,7 @@ fn a_drive_that_refuses_to_read_blank_blocks_says_which_are_lost() {
     let drive = RamDrive::new(geometry, Immediate).unwrap();
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let device = drive.attach(&executor.handle());
-    // A frame of which the header and a block were written.
+    // A frame with a header and one block written.
     let header = FrameShape::of_exponent(2).unwrap();
     let header = header.encode(Frame { zone: ZoneId(0), number: 0 }, &[5; 3 * OOB_BYTES]);
     let torn = Payload { data: vec![header, blocks(1, 1).data[0].clone()], oob: Bytes::new() };
@@ -271,7 +271,7 @@ fn a_drive_that_refuses_to_read_blank_blocks_says_which_are_lost() {
     });
 }
 
-/// A drive whose reports of all zones come back late, as those do that take several commands.
+/// A drive that delays reports of all zones, like drives that need several commands for one.
 struct LateReports {
     drive: Rc<dyn ZonedDevice>,
     handle: Handle,
@@ -299,7 +299,7 @@ impl ZonedDevice for LateReports {
     }
 }
 
-/// What a crash left was reset and is written again while a report is under way that tells of it.
+/// A torn zone is reset and written again while an older report is in flight.
 #[test]
 fn a_report_of_the_time_before_a_reset_hides_nothing() {
     let drive = raw_drive(false);

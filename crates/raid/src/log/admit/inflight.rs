@@ -1,9 +1,9 @@
-//! Requests under way, so that overlapping ones take effect in the order of their admission.
+//! Requests in flight, so that overlapping ones take effect in the order of their admission.
 //!
-//! Writes run together even where they overlap: the newest sequence wins when they complete, and
+//! Writes run concurrently even if they overlap: the newest sequence wins when they complete, and
 //! only blocks with writes in flight need a sequence in memory. A trim covers too many blocks for
-//! that; it excludes overlapping requests admitted after it and waits for those before it, of which
-//! it has the number.
+//! that. It excludes overlapping requests admitted later, and waits for earlier ones, of which it
+//! has the number.
 
 mod table;
 
@@ -19,22 +19,22 @@ use crate::log::admit::inflight::table::Table;
 struct Writes {
     /// How many writes of this block are in flight.
     count: u32,
-    /// The newest sequence that took effect while there were any.
+    /// The newest sequence that took effect while any were in flight.
     applied: u64,
 }
 
-/// Identifies a trim while it is under way.
+/// Identifies a trim in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) struct TrimTicket(u64);
 
 #[derive(Debug)]
 struct Trim {
     range: Range<u64>,
-    /// Blocks of writes in flight that it covers, as often as they are written.
+    /// Blocks of overlapping writes in flight, counted once per write.
     writes: u64,
 }
 
-/// The requests under way.
+/// The requests in flight.
 #[derive(Debug, Default)]
 pub(in crate::log) struct InFlight {
     writes: Table<Writes>,
@@ -50,7 +50,7 @@ impl InFlight {
         trims.any(|trim| overlap(&trim.range, range) && !mutant(Mutant::TrimDoesNotExclude))
     }
 
-    /// Counts the blocks of a write in.
+    /// Registers a write.
     pub(in crate::log) fn begin_write(&mut self, range: Range<u64>) {
         for lba in range {
             self.writes.entry(Lba(lba)).count += 1;
@@ -63,8 +63,8 @@ impl InFlight {
         self.trims.values_mut().filter(move |trim| trim.range.contains(&lba.0))
     }
 
-    /// Counts one block of a write out. `sequence` is that of a completed write, `None` of one
-    /// that failed. Returns whether the write is the newest to complete, and so takes effect.
+    /// Ends the write of one block. `sequence` is that of a completed write, `None` of a failed
+    /// one. Returns whether the write is the newest to complete, and so takes effect.
     ///
     /// # Panics
     /// If no write of the block is in flight.
@@ -93,7 +93,7 @@ impl InFlight {
         ticket
     }
 
-    /// Blocks of writes in flight within a range, as often as they are written.
+    /// Blocks of writes in flight within a range, counted once per write.
     fn writes_within(&self, range: &Range<u64>) -> u64 {
         let count = |writes: &Writes| u64::from(writes.count);
         if range.end - range.start < self.writes.places() {
@@ -114,7 +114,7 @@ impl InFlight {
         self.trims.remove(&ticket);
     }
 
-    /// Whether nothing is under way.
+    /// Whether no request is in flight.
     #[must_use]
     pub(in crate::log) fn is_empty(&self) -> bool {
         self.writes.is_empty() && self.trims.is_empty()

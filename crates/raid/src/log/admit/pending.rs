@@ -1,4 +1,4 @@
-//! Blocks waiting to become part of a stripe.
+//! Blocks that wait to become part of a stripe.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use zoneweave_zoned::{BlockError, Lba};
 use crate::log::engine::address::Pba;
 use crate::log::format::{ContentKind, TrimExtent};
 
-/// Tells whoever waits for several blocks that the last of them is done, and the first error.
+/// Answers a receiver when the last of several blocks is done, with the first error.
 #[derive(Clone)]
 pub(in crate::log) struct Ticket(Rc<RefCell<TicketState>>);
 
@@ -21,9 +21,9 @@ struct TicketState {
     request: Option<Request>,
 }
 
-/// A request of users that waits for blocks.
+/// A user's request that waits for blocks.
 pub(in crate::log) struct Request {
-    /// What it is admitted by, until it has its answer.
+    /// Permit of its admission, held until its answer.
     pub admitted: Option<Permit>,
     /// Whether the blocks have to be durable.
     pub fua: bool,
@@ -53,8 +53,7 @@ impl Ticket {
         (Self(Rc::new(RefCell::new(state))), receiver)
     }
 
-    /// One part is done. Returns whether a request that waited for durable blocks has its answer by
-    /// that.
+    /// Completes one part. Returns whether that answered a request that waited for durable blocks.
     #[must_use]
     pub(in crate::log) fn done(&self, result: Result<(), BlockError>) -> bool {
         let (sender, outcome, request) = {
@@ -78,16 +77,16 @@ impl Ticket {
     }
 }
 
-/// Where a block comes from, which decides whether it takes effect when it is written.
+/// Origin of a block, which decides whether it takes effect when it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Origin {
     /// A request: the newest sequence takes effect.
     User,
-    /// Moved from another place: takes effect if the index still points there.
+    /// Relocated: takes effect if the index still points at the former address.
     Relocation { from: Pba },
-    /// A block of a checkpoint: whoever writes that is told where it is.
+    /// A block of a checkpoint, whose writer gets its address.
     Checkpoint {
-        /// Which of those that are waited for.
+        /// Its position among the blocks in flight.
         piece: usize,
     },
 }
@@ -97,32 +96,32 @@ pub(in crate::log) enum Origin {
 pub(in crate::log) struct PendingData {
     /// The block of the volume.
     pub lba: Lba,
-    /// Its sequence, kept when it is moved.
+    /// Its sequence, kept by relocation.
     pub sequence: u64,
     /// [`ContentKind::Data`], [`ContentKind::Lost`] or [`ContentKind::Mapping`].
     pub kind: ContentKind,
-    /// The contents.
+    /// Contents of the block.
     pub data: Bytes,
-    /// Their seeded checksum.
+    /// Checksum of the contents, with the array's seed.
     pub data_checksum: u32,
     /// Where it comes from.
     pub origin: Origin,
-    /// Whom to tell.
+    /// Completed when the block is durable as promised.
     pub ticket: Ticket,
 }
 
 /// A trimmed extent on its way into a tombstone block.
 #[derive(Clone)]
 pub(in crate::log) struct PendingTrim {
-    /// The extent.
+    /// The trimmed blocks and the sequence of the trim.
     pub extent: TrimExtent,
-    /// Where it comes from.
+    /// Origin of the trim.
     pub origin: Origin,
-    /// Whom to tell.
+    /// Completed when the trim is durable.
     pub ticket: Ticket,
 }
 
-/// One block of a stripe to be.
+/// One block of a future stripe.
 #[derive(Clone)]
 pub(in crate::log) enum PendingBlock {
     Data(PendingData),
@@ -131,7 +130,7 @@ pub(in crate::log) enum PendingBlock {
 }
 
 impl PendingBlock {
-    /// The block of the volume, of a data block.
+    /// The block of the volume, for data blocks.
     pub(in crate::log) fn lba(&self) -> Option<Lba> {
         match self {
             Self::Data(pending) => Some(pending.lba),

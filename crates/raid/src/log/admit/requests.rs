@@ -1,4 +1,4 @@
-//! Requests of users: admission, sequences, and what they wait for.
+//! Users' requests: admission, sequences, and waiting.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,15 +21,15 @@ use crate::log::write::lane::Lifetime;
 /// The most blocks a trim covers in one extent.
 const TRIM_STEP: u64 = 1 << 18;
 
-/// Blocks of which the index tells before others run: some 100 us.
+/// Blocks examined in the index before yielding: about 100 us.
 const LOOK_STEP: u64 = 1 << 14;
 
-/// Sequences that must be left when a request is admitted: more than requests are admitted at a
+/// Sequences that must be left when a request is admitted: more than the requests admitted at a
 /// time.
 const SEQUENCE_MARGIN: u64 = 1 << 18;
 
-/// Blocks whose pages are held together: a part of those that are to be in memory at the most,
-/// where they may be away.
+/// Blocks whose pages are pinned together: if pages may be absent, at most a part of the configured
+/// pages.
 #[must_use]
 pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
@@ -41,13 +41,13 @@ pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     TRIM_STEP.min(pages * state.index.page_entries())
 }
 
-/// Counts blocks that are looked at, and lets others run after so many: pages that are in memory
-/// are waited for by nobody, and what is asked at once may be all of a volume.
+/// Counts examined blocks and yields after so many: pages in memory cause no wait, and a request
+/// may cover the whole volume.
 #[derive(Default)]
 pub(in crate::log) struct Looks(u64);
 
 impl Looks {
-    /// A range in the parts to look at, each without letting others run.
+    /// Splits a range into parts that are examined without yielding.
     pub(in crate::log) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
         let (mut start, end) = (range.start, range.end);
         std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ impl Looks {
         })
     }
 
-    /// Notes that a part was looked at.
+    /// Records that a part was examined.
     pub(in crate::log) async fn add(&mut self, core: &Core, part: &Range<u64>) {
         self.0 += part.end - part.start;
         if self.0 >= LOOK_STEP {
@@ -68,7 +68,7 @@ impl Looks {
 }
 
 impl State {
-    /// Whether sequences have to be made ready before more are given out.
+    /// Whether sequences have to be reserved before more are assigned.
     fn has_few_sequences(&self) -> bool {
         self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
     }
@@ -93,7 +93,7 @@ pub(in crate::log) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<
     }
 }
 
-/// Checks that the volume takes writes, and sees to it that there are sequences to give out.
+/// Checks that the volume takes writes, and reserves sequences if necessary.
 pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
     let scarce = core.state.borrow().has_few_sequences();
     if scarce {
@@ -113,7 +113,7 @@ fn blocks_of(data: &[Bytes]) -> u64 {
     data.iter().map(|piece| (piece.len() / BLOCK_BYTES) as u64).sum()
 }
 
-/// Writes blocks, as [`write()`] does, if nothing has to be waited for before they are queued.
+/// Writes blocks, as [`write()`] does, if they can be queued without waiting.
 pub(in crate::log) fn write_at_once(
     core: &Rc<Core>,
     lba: Lba,
@@ -156,7 +156,7 @@ pub(in crate::log) async fn write(
     while core.state.borrow().inflight.write_must_wait(&range) {
         mark(Mark::WriteWaitsForTrim);
         core.changed.wait().await;
-        // Whoever closes the volume does not wait for what is not in flight yet.
+        // Closing the volume does not wait for requests that are not in flight yet.
         check_writable(core).await?;
     }
     let done = queue_write(core, lba, &data, Request { admitted, fua });
@@ -170,7 +170,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
         let mut state = core.state.borrow_mut();
         state.inflight.begin_write(lba.0..lba.0 + blocks);
         let sequence = state.take_sequence();
-        // By its first block: a request stays together.
+        // By its first block: the blocks of a request stay together.
         let lifetime = state.lifetime_of_write(lba, blocks);
         let class = state.user.class_of(blocks, lifetime);
         state.user.note_asked(blocks);
@@ -194,7 +194,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
         }
         state.has_plenty()
     };
-    // Who makes room acts upon what waits for it.
+    // The tasks that free space react to waiting requests.
     if room {
         core.queued.open()
     } else {
@@ -247,7 +247,7 @@ async fn trim_extent(
     let result = if holds_data(core, &extent, looks).await {
         write_tombstone(core, extent, fua).await
     } else {
-        // Nothing to hide: whatever made the range read as zeros goes on doing so.
+        // Nothing to hide: the range continues to read as zeros for the same reason as before.
         mark(Mark::TrimOfNothing);
         if fua { flush(core).await } else { Ok(()) }
     };
@@ -278,8 +278,8 @@ fn forget_range(core: &Core, extent: &TrimExtent) {
     range.for_each(|lba| core.state.borrow_mut().remap(Lba(lba), None));
 }
 
-/// Whether a range that is being trimmed holds data. What was looked at stays as it is while others
-/// run: its pages are held, writes before the trim are done, and those after it wait for it.
+/// Whether a range that is being trimmed holds data. Examined blocks do not change while this
+/// yields: their pages are pinned, earlier writes are done, and later ones wait for the trim.
 async fn holds_data(core: &Core, extent: &TrimExtent, looks: &mut Looks) -> bool {
     for part in Looks::parts(extent.lba.0..extent.lba.0 + extent.blocks) {
         let any = {

@@ -24,12 +24,12 @@ impl SegmentSlot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) struct Pba(pub(in crate::log) u64);
 
-/// What a physical block address stands for.
+/// The block that a physical block address refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::log) struct BlockPlace {
-    /// The segment's slot.
+    /// Slot of the segment.
     pub slot: SegmentSlot,
-    /// The column.
+    /// Column of the segment.
     pub column: Column,
     /// The block in that column.
     pub block: ChunkBlock,
@@ -42,12 +42,12 @@ pub(in crate::log) struct PbaSpace {
     column_blocks: Divisor,
 }
 
-/// A number that is divided by for every block of an index.
+/// A divisor that is used for every block of an index.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Divisor {
     pub(in crate::log) by: u64,
-    /// 2^64 over it, rounded up: one multiplication divides what has 32 bits (Lemire, Kaser and
-    /// Kurz, "Faster remainder by direct computation", 2019).
+    /// 2^64 divided by it, rounded up: one multiplication divides a 32-bit number (Lemire, Kaser
+    /// and Kurz, "Faster remainder by direct computation", 2019).
     reciprocal: u64,
 }
 
@@ -70,8 +70,8 @@ impl Divisor {
 }
 
 impl PbaSpace {
-    /// The space of all segments that zones of a capacity can hold, whatever their chunks: each has
-    /// a header and an index run.
+    /// The space of all segments that zones of a capacity can hold, with any chunk size: each has a
+    /// header and a summary.
     #[must_use]
     pub(in crate::log) fn new(scheme: Scheme, zone_capacity: BlockCount) -> Self {
         let besides = 1 + scheme.list_copies() as u64;
@@ -89,7 +89,7 @@ impl PbaSpace {
         Pba(column * self.column_blocks.by + u64::from(place.block.0))
     }
 
-    /// The number of an address's column among those of all slots, and the block in it.
+    /// The number of an address's column across all slots, and the block in it.
     #[must_use]
     #[inline]
     pub(in crate::log) fn column(&self, pba: Pba) -> (u64, u64) {
@@ -110,7 +110,7 @@ impl PbaSpace {
         }
     }
 
-    /// The numbers of a slot's columns among those of all slots.
+    /// Numbers of a slot's columns across all slots.
     #[must_use]
     pub(in crate::log) fn columns_of(&self, slot: SegmentSlot) -> Range<usize> {
         let first = slot.index() * Lba(self.columns.by).index();
@@ -123,7 +123,7 @@ impl PbaSpace {
         u32::try_from(self.column_blocks.by).expect("fewer than a zone's")
     }
 
-    /// Bytes that an entry takes when there are `slots` segments: 4, 5 or 8.
+    /// Bytes of an entry with `slots` segments: 4, 5 or 8.
     #[must_use]
     pub(in crate::log) fn entry_bytes(&self, slots: u32) -> u8 {
         match u64::from(slots) * self.columns.by * self.column_blocks.by {

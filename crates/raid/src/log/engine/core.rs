@@ -1,4 +1,4 @@
-//! What every part of the running engine shares.
+//! The parts that all tasks of the running engine share.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::num::NonZeroU64;
@@ -20,55 +20,55 @@ use crate::log::members::superblock_cursor::SuperblockLog;
 use crate::log::write::stripe::Padding;
 use crate::scheme::{Column, Scheme};
 
-/// Blocks of user writes that may be queued or under way: 64 MiB.
+/// Blocks of user writes that may be queued or in flight: 64 MiB.
 pub(in crate::log) const QUEUED_BLOCKS: u64 = 16 * 1024;
 
 /// Failed writes in a row after which a member is taken out of service.
 const WRITE_FAILURES_TO_FAIL: u32 = 3;
 
-/// How long a rebuild that has to wait does so before it looks whether it should end.
+/// Longest sleep of a throttled rebuild before it checks whether it should end.
 const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
 
-/// The engine's shared parts.
+/// The shared parts of the engine.
 pub(in crate::log) struct Core {
-    /// Clock and tasks.
+    /// Clock and task spawner.
     pub handle: Handle,
-    /// What is known.
+    /// The state for all decisions.
     pub state: RefCell<State>,
-    /// The erasure codes of stripes, by how many data chunks they have.
+    /// The erasure codes of stripes, by number of data chunks.
     codes: Vec<OnceCell<Code>>,
-    /// What fills stripes.
+    /// Padding of partial stripes.
     pub padding: Padding,
-    /// Superblock records.
+    /// The superblock zones of all members.
     pub superblock: SuperblockLog,
-    /// Opened whenever something changed that a waiting task may act upon.
+    /// Opened by every change that a waiting task may react to.
     pub changed: Gate,
-    /// Opens when a dead segment has lost its last reader, and when the background tasks shall end.
+    /// Opened when a dead segment has lost its last reader, and when the background tasks should
+    /// end.
     pub unread: Gate,
-    /// Opened when users have queued something, while there is room for it: that is for their
-    /// writer alone.
+    /// Opened when users have queued blocks while there is space for them: for their writer alone.
     pub queued: Gate,
-    /// Bounds what users have queued.
+    /// Bounds the blocks that users have queued.
     pub admission: Semaphore,
     /// One membership change, rebuild or scrub at a time.
     pub admin: Semaphore,
-    /// One batch of blocks that tell of the index at a time.
+    /// One batch of checkpoint or page blocks at a time.
     pub fixing: Semaphore,
-    /// Bounds the pages of the index that users work with.
+    /// Bounds the pages of the index that users pin.
     pub holding: Semaphore,
     /// One record that raises the ceilings at a time.
     pub ceilings: Semaphore,
-    /// Turns of drives to reset zones, where that holds up reads.
+    /// Serialises zone resets of different drives, if resets delay reads.
     pub(in crate::log) resetting: Semaphore,
-    /// What a rebuild writes in a second at the most.
+    /// Bytes that a rebuild may write per second.
     pub rebuild_limit: Cell<Option<NonZeroU64>>,
     /// When the next batch of a rebuild is due.
     rebuild_due: Cell<Nanos>,
-    /// Drives that wait to take the place of others.
+    /// Drives ready to replace lost members.
     pub spares: RefCell<Spares>,
-    /// How far a rebuild is, while one runs.
+    /// Progress of a rebuild, while one runs.
     pub rebuild_progress: Cell<Option<Progress>>,
-    /// How far a scrub is, while one runs.
+    /// Progress of a scrub, while one runs.
     pub scrub_progress: Cell<Option<Progress>>,
     /// Whether new writes are refused, because the volume is being closed.
     pub(in crate::log) refusing: Cell<bool>,
@@ -76,7 +76,7 @@ pub(in crate::log) struct Core {
     pub closing: Cell<bool>,
 }
 
-/// The code of a scheme's stripes.
+/// The erasure code of a scheme's stripes.
 fn code_of(scheme: Scheme) -> Code {
     let code = match scheme.is_mirrored() {
         true => Code::mirrored(scheme.data()),
@@ -136,7 +136,7 @@ impl Core {
         self.state.borrow().members[column.index()].device.clone()
     }
 
-    /// Waits until a rebuild that has just written so much to a member's drive may go on.
+    /// Throttles a rebuild after it has written so much to a member's drive.
     pub(in crate::log) async fn throttle_rebuild(
         &self,
         column: Column,
@@ -148,11 +148,10 @@ impl Core {
         let bytes = written.data_bytes() as u128;
         let takes = bytes * 1_000_000_000 / u128::from(limit.get());
         let takes = Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
-        // What was not used is not saved up.
+        // Unused bandwidth is not saved up.
         let due = self.rebuild_due.get().max(self.handle.now()) + takes;
         self.rebuild_due.set(due);
-        // Who closes the volume, or takes the drive out, does not wait for a rebuild that may
-        // hardly go on.
+        // Neither closing the volume nor evicting the drive waits for a slow rebuild.
         let goes_on = || !self.closing.get() && self.is_of_member(column, device);
         while goes_on() && self.handle.now() < due {
             let slice = self.handle.now() + THROTTLED_AT_A_TIME;
@@ -160,9 +159,9 @@ impl Core {
         }
     }
 
-    /// Whether a drive is that of a member still, by the handle of this membership. What another
-    /// one answers late, that was taken out and replaced, or the same one from before, says nothing
-    /// about it.
+    /// Whether a drive still is a member's, by the handle of this membership. A late answer of a
+    /// drive that was replaced, or of an earlier membership of the same drive, says nothing about
+    /// the present one.
     pub(in crate::log) fn is_of_member(
         &self,
         column: Column,
@@ -191,7 +190,7 @@ impl Core {
         }
     }
 
-    /// Notes the outcome of a write, reset or flush; repeated failure takes the member out.
+    /// Records the outcome of a write, reset or flush; repeated failure evicts the member.
     pub(in crate::log) fn note_write(
         self: &Rc<Self>,
         column: Column,
@@ -212,7 +211,7 @@ impl Core {
                 }
                 Err(status) => {
                     member.errors.write += 1;
-                    // A zone fails once, however many writes to it are under way.
+                    // A zone fails once, however many writes to it are in flight.
                     let often = !status.is_of_zone_state()
                         && member.write_failures.note(before) >= WRITE_FAILURES_TO_FAIL;
                     mark_if(Mark::EvictedByWrite, || status.is_fatal());
@@ -226,12 +225,12 @@ impl Core {
         }
     }
 
-    /// To be kept with a write, reset or the like that is submitted now, until it is noted.
+    /// To be kept with a submitted command until its outcome is recorded.
     pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
         self.state.borrow().members[column.index()].write_failures.before()
     }
 
-    /// Notes how the write of a chunk went: one that goes well ends a row of failures.
+    /// Records the outcome of a chunk write: a success ends a row of failures.
     pub(in crate::log) fn note_chunk(
         self: &Rc<Self>,
         column: Column,
@@ -245,10 +244,10 @@ impl Core {
         self.note_write(column, device, before, result);
     }
 
-    /// Makes durable which stripes of a segment count.
+    /// Makes the valid stripes of a segment durable.
     ///
     /// # Errors
-    /// If writes stop.
+    /// If writes have stopped.
     pub(in crate::log) async fn record_seal(
         self: &Rc<Self>,
         seal: SealRecord,
@@ -257,26 +256,26 @@ impl Core {
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
     }
 
-    /// Notes that a zone of a member can be used no more.
+    /// Records that a zone of a member cannot be used any more.
     pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
         self.state.borrow_mut().members[column.index()].lost_zones += 1;
         self.fail_if_worn_out(column);
     }
 
-    /// Takes a member with too few zones left out of service, if the others can do without it.
+    /// Evicts a member with too few zones left, if the others can do without it.
     pub(in crate::log) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
         let newly = self.state.borrow_mut().fail_if_worn_out(column);
         self.after_failure(newly);
     }
 
-    /// Takes a member out of service and starts making that durable.
+    /// Evicts a member and starts making that durable.
     pub(in crate::log) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
         let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
         self.after_failure(newly);
     }
 
-    /// Gives up a segment because of a member, which is taken out of service if no segment is ever
-    /// filled because of it.
+    /// Gives up a segment because of a member, which is evicted if it prevents every segment from
+    /// being filled.
     pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
         let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
         self.after_failure(newly);
@@ -292,19 +291,19 @@ impl Core {
         self.changed.open();
     }
 
-    /// Makes everything completed so far durable on every member, or takes members that cannot
-    /// out of service, durably, first.
+    /// Makes everything completed so far durable on every member. Members that fail to flush are
+    /// evicted, durably, first.
     ///
     /// # Errors
     /// If too few members are left.
     pub(in crate::log) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
         self.flush_caches().await;
-        // A failed flush took its member out; what was flushed counts once that is on media.
+        // A failed flush has evicted its member; the flush counts once that is durable.
         self.membership_settled().await;
         self.state.borrow().stopped.map_or(Ok(()), Err)
     }
 
-    /// Flushes every member's cache; those that fail are taken out, which is not on media yet.
+    /// Flushes every member's cache; members that fail are evicted, which is not durable yet.
     pub(in crate::log) async fn flush_caches(self: &Rc<Self>) {
         let (members, volatile) = {
             let state = self.state.borrow();

@@ -5,64 +5,64 @@ use crate::log::format::StreamKind;
 use crate::log::reclaim::amplification::ratio;
 use crate::log::write::lane::Lifetime;
 
-/// What happened since the volume was started.
+/// Events since the start of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Blocks written by users.
     pub user_blocks_written: u64,
     /// Blocks read by users.
     pub user_blocks_read: u64,
-    /// Blocks moved to reclaim segments.
+    /// Blocks relocated to reclaim segments.
     pub relocated_blocks: u64,
     /// Data blocks of padding.
     pub padding_blocks: u64,
-    /// Parity blocks.
+    /// Parity blocks written.
     pub parity_blocks: u64,
     /// Blocks of checkpoints of the index.
     pub checkpoint_blocks: u64,
-    /// Pages of the index that were read because somebody asked for them.
+    /// Pages of the index that were loaded on demand.
     pub index_pages_read: u64,
-    /// Pages of the index that were written to leave memory.
+    /// Pages of the index that were written for eviction.
     pub index_pages_written: u64,
     /// Checkpoints that were completed.
     pub checkpoints: u64,
-    /// Segments reclaimed.
+    /// Segments reset for reuse.
     pub segments_reclaimed: u64,
     /// Segments given up because a write failed.
     pub segments_abandoned: u64,
-    /// Blocks read through the redundancy.
+    /// Blocks reconstructed for reads.
     pub degraded_reads: u64,
-    /// Rows of stripe tables looked at for them.
+    /// Rows of stripe tables searched for them.
     pub table_rows_searched: u64,
-    /// Reads that were rebuilt because their drive was known to be held up.
+    /// Reads reconstructed because their drive was known to be held up.
     pub reads_around: u64,
-    /// Reads that were rebuilt, too, because their drive was late.
+    /// Reads also reconstructed because their drive was late.
     pub reads_hedged: u64,
-    /// Those of them that were rebuilt before their drive answered.
+    /// Of these, reads reconstructed before their drive answered.
     pub hedges_won: u64,
     /// By class of segments, as in [`CLASSES`](crate::log::CLASSES).
     pub classes: [ClassCounters; 4],
 }
 
-/// How far a long job is.
+/// Progress of a long job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Progress {
-    /// Segments done.
+    /// Number of segments done.
     pub done: u64,
-    /// Segments in all, fixed when the job started.
+    /// Number of segments, fixed when the job started.
     pub total: u64,
 }
 
-/// What was written to segments of a class, and what they cost.
+/// Blocks written to segments of a class, and the cost of reclaiming these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClassCounters {
     /// Blocks written, without padding.
     pub written_blocks: u64,
     /// Data blocks of padding.
     pub padding_blocks: u64,
-    /// Blocks moved out of its segments.
+    /// Blocks relocated out of its segments.
     pub moved_blocks: u64,
-    /// Data blocks of those that were freed.
+    /// Data blocks in its freed segments.
     pub freed_blocks: u64,
 }
 
@@ -75,8 +75,8 @@ impl ClassCounters {
         moved as usize * 2 + long as usize
     }
 
-    /// Blocks written for each that is freed: what users' writes would cost if all segments were
-    /// like these. None while none were freed.
+    /// Blocks written for each freed block: the cost of users' writes if all segments were of this
+    /// class. `None` if none was freed.
     #[must_use]
     pub fn amplification(&self) -> Option<f64> {
         let gained = self.freed_blocks.saturating_sub(self.moved_blocks);

@@ -1,6 +1,7 @@
-//! The memory that a structure takes beside its entries, as the memory report counts it.
+//! The memory overhead of data structures, as the memory report counts it.
 
-/// What an entry of an ordered set or map takes beside itself: nodes are two thirds full.
+/// Bytes of an entry of an ordered set or map, with its share of the nodes, which are two thirds
+/// full.
 pub(in crate::log) const fn in_tree(entry: usize) -> u64 {
     entry as u64 * 2
 }

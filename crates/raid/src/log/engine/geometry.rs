@@ -1,4 +1,4 @@
-//! Where things are inside a segment's zones, and the dense numbering of its blocks.
+//! Positions inside a segment's zones, and the dense numbering of its blocks.
 //!
 //! Every zone of a segment has the same shape:
 //!
@@ -7,16 +7,16 @@
 //! ```
 //!
 //! A row is one chunk per column. Rows are numbered through the whole segment; groups are runs of
-//! at most `group_rows` rows and never cross a span. An index run lists the blocks of its span's
-//! rows for this column and its `m` predecessors, or its twin, so that every column's list survives
-//! what the column does. Spans are about 64 MiB, so that recovery never scans more than that of an
-//! open zone; the last span's index run is the segment's footer.
+//! at most `group_rows` rows and never cross a span. A summary lists the blocks of its span's rows
+//! for this column and its `m` predecessors, or its twin. Every column's list thus survives the
+//! same losses as the column. Spans are about 64 MiB, so that recovery never scans more than that
+//! of an open zone; the last span's summary is the segment's footer.
 //!
-//! Where drives write by units of several blocks, header and index runs are filled up to whole
-//! units, and chunks consist of them.
+//! On drives with a write unit of several blocks, header and summaries are padded to whole units,
+//! and chunks consist of them.
 //!
-//! Everything here derives from six numbers, so the smallest legal zone is the smallest that
-//! holds a header, one row and its index run.
+//! All positions derive from six numbers, so the smallest legal zone holds exactly a header, one
+//! row and its summary.
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
 
@@ -30,7 +30,7 @@ const SPAN_BLOCKS: u32 = 16 * 1024;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row(pub u32);
 
-/// A block of one column among those that hold chunks, counted through all rows.
+/// A chunk block of one column, counted through all rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChunkBlock(pub u32);
 
@@ -58,8 +58,8 @@ pub struct SegmentGeometry {
 }
 
 impl SegmentGeometry {
-    /// The shape of segments in zones of `zone_capacity` blocks, which are written block by block;
-    /// `None` if not even one row fits.
+    /// The shape of segments in zones of `zone_capacity` blocks, written block by block; `None` if
+    /// not even one row fits.
     #[must_use]
     pub fn new(
         scheme: Scheme,
@@ -70,8 +70,8 @@ impl SegmentGeometry {
         Self::in_units(scheme, BlockCount(1), zone_capacity, chunk_blocks, group_rows)
     }
 
-    /// The shape of segments in zones that are written by units of so many blocks; `None` if not
-    /// even one row fits, or chunks are not made of units.
+    /// The shape of segments in zones with a write unit of so many blocks; `None` if not even one
+    /// row fits, or chunks do not consist of units.
     #[must_use]
     pub fn in_units(
         scheme: Scheme,
@@ -115,13 +115,13 @@ impl SegmentGeometry {
         Self { scheme: scheme.expect("as many columns of the array"), ..self }
     }
 
-    /// The erasure code.
+    /// Numbers of data and parity chunks, and their columns.
     #[must_use]
     pub const fn scheme(&self) -> Scheme {
         self.scheme
     }
 
-    /// The unit by which zones are written.
+    /// The write unit of the zones.
     #[must_use]
     pub const fn unit(&self) -> BlockCount {
         BlockCount(self.unit)
@@ -212,7 +212,7 @@ impl SegmentGeometry {
         first..span.end.min(first + self.group_rows)
     }
 
-    /// Where a chunk block is in its zone.
+    /// Position of a chunk block in its zone.
     #[must_use]
     pub fn offset_of(&self, block: ChunkBlock) -> ZoneOffset {
         let row = Row(block.0 / self.chunk_blocks);
@@ -221,7 +221,7 @@ impl SegmentGeometry {
         ZoneOffset(self.unit + span * self.span_blocks() + in_span)
     }
 
-    /// Where a row's chunk starts in its zone.
+    /// Start of a row's chunk in its zone.
     #[must_use]
     pub fn offset_of_row(&self, row: Row) -> ZoneOffset {
         self.offset_of(self.block_of(row, 0))
@@ -250,7 +250,7 @@ impl SegmentGeometry {
         (in_span.is_multiple_of(self.chunk_blocks) && row < rows.end).then_some(Row(row))
     }
 
-    /// How many rows lie wholly below a write pointer.
+    /// Number of rows completely below a write pointer.
     #[must_use]
     pub fn rows_below(&self, write_pointer: ZoneOffset) -> u32 {
         let Some(at) = write_pointer.0.checked_sub(self.unit) else { return 0 };
@@ -260,33 +260,33 @@ impl SegmentGeometry {
         rows.start + (in_span / self.chunk_blocks).min(rows.end - rows.start)
     }
 
-    /// Blocks of one copy of a span's index in one column.
+    /// Blocks of one copy of a span's summary in one column.
     #[must_use]
     pub const fn index_blocks(&self, span: u32) -> u32 {
         let rows = if span == self.full_spans { self.last_rows } else { self.span_rows };
         index_blocks(rows, self.chunk_blocks)
     }
 
-    /// How many columns' entries an index run holds: its own and those of `m` predecessors, of
-    /// mirrors that of its twin.
+    /// Columns whose entries a summary holds: its own and `m` predecessors; with mirrors, its own
+    /// and its twin.
     #[must_use]
     pub fn index_copies(&self) -> u32 {
         copies(self.scheme)
     }
 
-    /// The column whose entries are copy `copy` in the index runs of `column`.
+    /// The column whose entries are copy `copy` in the summaries of `column`.
     #[must_use]
     pub fn indexed_column(&self, column: Column, copy: u32) -> Column {
         self.scheme.listed_on(column, copy as usize)
     }
 
-    /// The column whose index runs have copy `copy` of the entries of `column`.
+    /// The column whose summaries have copy `copy` of the entries of `column`.
     #[must_use]
     pub fn index_holder(&self, column: Column, copy: u32) -> Column {
         self.scheme.list_holder(column, copy as usize)
     }
 
-    /// Where copy `copy` of a span's index run starts.
+    /// Start of copy `copy` of a span's summary.
     #[must_use]
     pub fn index_offset(&self, span: u32, copy: u32) -> ZoneOffset {
         let rows = self.rows_of_span(span);
@@ -295,7 +295,7 @@ impl SegmentGeometry {
         ZoneOffset(rows_end + copy * self.index_blocks(span))
     }
 
-    /// The last block of the last index run.
+    /// The last block of the last summary.
     #[must_use]
     pub fn last_index_block(&self) -> ZoneOffset {
         ZoneOffset(self.index_offset(self.full_spans, self.index_copies()).0 - 1)
@@ -315,22 +315,22 @@ impl SegmentGeometry {
     }
 }
 
-/// Copies of each column's index entries: one more than the losses to survive.
+/// Copies of each column's summary entries: one more than the tolerated losses.
 fn copies(scheme: Scheme) -> u32 {
     u32::try_from(scheme.list_copies()).expect("at most 32 columns")
 }
 
-/// Index blocks that list the blocks of `rows` rows of one column.
+/// Summary blocks for `rows` rows of one column.
 const fn index_blocks(rows: u32, chunk_blocks: u32) -> u32 {
     (rows * chunk_blocks).div_ceil(ENTRIES_PER_INDEX_BLOCK)
 }
 
-/// Blocks of the index run of so many rows.
+/// Blocks of the summary of so many rows.
 fn run_blocks(scheme: Scheme, unit: u32, rows: u32, chunk_blocks: u32) -> u32 {
     (copies(scheme) * index_blocks(rows, chunk_blocks)).next_multiple_of(unit)
 }
 
-/// The most rows that fit `blocks` blocks together with their index run, as long as `run` tells.
+/// Most rows that fit into `blocks` blocks together with their summary, whose length is `run`.
 fn rows_that_fit(blocks: u32, chunk_blocks: u32, run: impl Fn(u32) -> u32) -> u32 {
     let mut rows = blocks / chunk_blocks;
     while rows > 0 && rows * chunk_blocks + run(rows) > blocks {

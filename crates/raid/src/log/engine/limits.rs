@@ -3,40 +3,38 @@
 //! The volume stays writable at any fill, and through any number of crashes one after the other:
 //!
 //! * The volume is smaller than the segments that remain beside one open for users and
-//!   [`RESERVE_SEGMENTS`], by some stripes each: some segment then always frees more than moving it
-//!   costs. That is measured by the segments that are filled now, whatever shape it has itself: one
-//!   that an earlier policy made may hold less, and be full.
-//! * User writes take a new segment only if, with an open relocation segment counted in,
-//!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, to hold what recovery writes
-//!   again of stripes that were under way: one, however often recovery is cut short, because what
-//!   it writes counts only when it has come to its end. The other one serves to move blocks; if
-//!   that is interrupted by a crash, what was moved still is where it came from, and the segment is
-//!   free again. Where failed writes have cost one besides, recovery moves a segment behind what it
-//!   writes again, before it comes to its end.
-//! * Several segments may be open for users, of several shapes. A further one is opened only while
-//!   as much stays free; where no more can be, one serves all requests. The last groups of all of
-//!   them together are no larger than one segment for what recovery writes again (`policy.rs`),
-//!   which so takes one as before.
-//! * What is moved may go to two segments (`policy.rs`). The second one is opened only while as
-//!   much stays free as for a further one of users, so the reserve is never spent on it. But it
-//!   stays open until it is full, with little in it perhaps while users wait for room. Then no
-//!   segment is open for users (what is has room), the reserve is free, and two hold what was
-//!   moved: what is closed is one segment less than where one holds it. Hence a second one asks for
-//!   one segment beyond those that the volume needs: with it the segments that are closed are as
-//!   many as those without it, and some one of them frees more than moving it costs as before. What
-//!   a policy asks for beyond this one is for speed. Zones that are lost may take that segment
-//!   away, and then one of the two is given up, which costs what any leftover does: at most one
-//!   segment, which is free again when it is moved out. In a crash it is one leftover more, and
-//!   those are moved out one after the other: each takes at most the room that it frees, and what
-//!   was being moved when the crash came still is where it came from.
-//! * Copies of what is in a segment that may be dead count instead of it, so moves out of it that
-//!   crashes cut short may take a segment each. Where that has taken all, one whose blocks are
-//!   there still is given back to them (`recover/twins.rs`).
-//! * Several segments may be moved out at a time, where what is left of all of them finds room in
-//!   what is open for it and in what users leave free, one segment aside (`collect.rs`): so all of
-//!   them come to their end.
-//! * Where members have zones beyond those that all this needs, user writes leave one more segment
-//!   free: the next zone that fails may be the last one free.
+//!   [`RESERVE_SEGMENTS`], by some stripes for each segment. So some segment always frees more than
+//!   its relocation costs. Capacity is measured by the shape of segments filled now, whichever
+//!   shape a segment has: one written under an earlier policy may hold less, and be full.
+//! * User writes take a new segment only if, including an open relocation segment,
+//!   [`RESERVE_SEGMENTS`] stay free. A crash may cost one of them, for the rewrites of undecided
+//!   stripes. It is one however often recovery is interrupted, because the rewrites count only when
+//!   recovery has finished. The other serves relocation. If a crash interrupts that, the relocated
+//!   blocks are still in their old place, and the segment is free again. If failed writes have cost
+//!   another segment, recovery relocates one behind its rewrites before it finishes.
+//! * Several segments of several shapes may be open for users. Another is opened only while as much
+//!   stays free; if none can be, one serves all requests. The last groups of all of them together
+//!   fit into one segment of rewrites (`write/policy`), so rewrites still take one.
+//! * Relocated blocks may go to two segments (`write/policy`). The second is opened only while as
+//!   much stays free as for an additional segment of users, so the reserve is never spent on it.
+//!   But it stays open until it is full, perhaps nearly empty while users wait for space. Then no
+//!   segment is open for users (an open one has space), the reserve is free, and two segments hold
+//!   relocated blocks, so one segment less is closed than with one. A second segment therefore
+//!   requires one segment beyond the ones that the volume needs. With it, as many segments are
+//!   closed as without both, and one of them frees more than its relocation costs. Further segments
+//!   that a policy requires are for speed. Lost zones may take the spare segment away. Then one of
+//!   the two is given up, which costs at most one segment, like any leftover, and it is free again
+//!   once relocated. After a crash it is one more leftover. Leftovers are relocated one after the
+//!   other: each takes at most the space that it frees, and blocks whose relocation the crash
+//!   interrupted are still in their old place.
+//! * Copies of blocks from a segment that may be dead are preferred to it, so relocations out of it
+//!   that crashes interrupt may take a segment each. If that has taken all segments, one whose
+//!   blocks are still in the original is given back (`recover/duplicates`).
+//! * Several segments may be relocated at a time if the rest of all of them fits into the open
+//!   relocation segments and the reserve of users, one segment aside (`reclaim/collector`): so all
+//!   of them finish.
+//! * If members have more zones than all this needs, user writes leave one more segment free: the
+//!   next zone that fails may be the last free one.
 
 use thiserror::Error;
 use zoneweave_zoned::{BlockCount, Geometry};
@@ -52,17 +50,17 @@ pub const SUPERBLOCK_ZONES: u32 = 2;
 /// Segments that user writes leave free beside an open relocation segment.
 pub const RESERVE_SEGMENTS: u32 = 2;
 
-/// The segment open for users: it may hold nothing but garbage.
+/// The segment open for users: it may hold only garbage.
 const USER_SEGMENTS: u32 = 1;
 
-/// Active zones a member must offer: superblock, user, relocation and rebuild, and as many for
-/// what a crash leaves behind.
+/// Active zones that a member must offer: superblock, user, relocation and rebuild, and as many for
+/// unfinished segments after a crash.
 pub const MIN_ACTIVE_ZONES: u32 = 8;
 
 /// Zones used of each member. Larger drives work but are not filled.
 const MAX_ZONES: u32 = 1 << 20;
 
-/// Why no array of this shape can be made.
+/// Why an array of this shape is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LimitError {
     /// Zones too small.
@@ -71,17 +69,17 @@ pub enum LimitError {
          blocks and its index"
     )]
     ZoneTooSmall {
-        /// The capacity found.
+        /// Capacity of the zones.
         capacity: BlockCount,
-        /// The chunk size asked for.
+        /// The requested chunk size in blocks.
         chunk_blocks: u32,
     },
     /// Too few zones.
     #[error("{zones} zones per drive are too few: at least {needed} are needed")]
     TooFewZones {
-        /// The number found.
+        /// Usable zones of each drive.
         zones: u32,
-        /// The number needed.
+        /// Zones that the array needs.
         needed: u32,
     },
     /// The volume would be too large for its drives.
@@ -91,53 +89,53 @@ pub enum LimitError {
         most / 256
     )]
     VolumeTooLarge {
-        /// The size asked for.
+        /// The requested size in blocks.
         asked: u64,
-        /// The largest possible.
+        /// Largest possible size in blocks.
         most: u64,
     },
     /// A drive allows too few active zones.
     #[error("a drive allows {limit} active zones; at least {MIN_ACTIVE_ZONES} are needed")]
     TooFewActiveZones {
-        /// Its limit.
+        /// Active zones that the drive allows.
         limit: u32,
     },
-    /// A drive cannot append chunks as large as asked for.
+    /// A drive cannot append chunks of the requested size.
     #[error("chunks of {chunk_blocks} blocks are above a drive's append limit of {limit}")]
     AppendTooLarge {
-        /// The chunk size.
+        /// Chunk size in blocks.
         chunk_blocks: u32,
-        /// The limit.
+        /// Largest append of the drive.
         limit: BlockCount,
     },
     /// A drive has no metadata beside its blocks.
     #[error(
-        "a drive stores no metadata beside its blocks, and its zones or transfers are too small for an array to keep it \
-         among them (zones must hold 64 KiB): format the drive with 64 bytes of metadata"
+        "a drive has no metadata area, and its zones or transfers are too small for metadata among the blocks (zones must \
+         hold 64 KiB): format the drive with 64 bytes of metadata per block"
     )]
     NoMetadata,
-    /// Drives that keep their metadata in different ways.
+    /// Drives that store their metadata in different ways.
     #[error(
-        "a drive is written {} KiB at a time where the others are {} KiB: either all drives of an \
-         array keep metadata beside their blocks, or all among them",
+        "a drive has a write unit of {} KiB, and the others of {} KiB: either all drives of an array \
+         store metadata beside their blocks, or all among them",
         kib(found.0), kib(unit.0)
     )]
     OtherUnit {
-        /// The unit of the others.
+        /// Write unit of the other drives.
         unit: BlockCount,
-        /// The unit of this one.
+        /// Write unit of this drive.
         found: BlockCount,
     },
     /// Chunks that drives cannot write.
     #[error(
-        "chunks of {} KiB are not possible on drives that keep metadata among their blocks, which are written {} KiB at a \
-         time: choose a multiple of that, such as {} KiB",
+        "chunks of {} KiB are impossible: drives with metadata among their blocks have a write unit of {} KiB; choose a \
+         multiple of that, such as {} KiB",
         kib(*chunk_blocks), kib(unit.0), kib(chunk_blocks.checked_next_multiple_of(unit.0).unwrap_or(unit.0))
     )]
     PartsOfUnits {
-        /// The chunk size.
+        /// Chunk size in blocks.
         chunk_blocks: u32,
-        /// The unit.
+        /// Write unit of the drives.
         unit: BlockCount,
     },
     /// A volume of nothing.
@@ -145,7 +143,7 @@ pub enum LimitError {
     EmptyVolume,
 }
 
-/// The size of so many blocks as people write it.
+/// The size of so many blocks in KiB, for messages.
 const fn kib(blocks: u32) -> u64 {
     blocks as u64 * 4
 }
@@ -160,29 +158,29 @@ pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
     usable * geometry.data_blocks().saturating_sub(slack)
 }
 
-/// Zones that each member needs at the least, so that a volume of this size stays writable; those
-/// for superblocks included.
+/// Fewest zones of each member, including superblock zones, with which a volume of this size stays
+/// writable.
 #[must_use]
 pub fn zones_needed(geometry: &SegmentGeometry, volume_blocks: u64, zones: u32) -> u32 {
     let segment_blocks = geometry.data_blocks().saturating_sub(certain_slack(geometry)).max(1);
     let segments = volume_blocks.div_ceil(segment_blocks).max(1);
     let beside = u64::from(SUPERBLOCK_ZONES + RESERVE_SEGMENTS + USER_SEGMENTS);
-    // A volume made by a release that reserved less has what there is.
+    // A volume made by a release that reserved less has only these zones.
     u32::try_from(segments + beside).map_or(zones, |needed| needed.min(zones))
 }
 
-/// A stripe of garbage per segment, beside those that moving pads, makes progress certain.
+/// A stripe of garbage per segment, in addition to padding by relocation, makes progress certain.
 fn certain_slack(geometry: &SegmentGeometry) -> u64 {
     3 * geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks())
 }
 
-/// Segments an array has room for.
+/// Number of segments of an array.
 #[must_use]
 pub fn segment_slots(config: &ArrayConfig) -> u32 {
     config.zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES)
 }
 
-/// Checks a drive against what every member has to offer.
+/// Checks that a drive meets the requirements for every member.
 ///
 /// # Errors
 /// The first thing missing.
@@ -234,8 +232,8 @@ pub(in crate::log) fn check_shape(
     Ok((geometry, PbaSpace::new(scheme, zone_capacity).entry_bytes(slots)))
 }
 
-/// Checks the size of a volume to be made. One that exists is never refused for its size: it may
-/// come from a release that reserved less.
+/// Checks the size of a new volume. An existing one is never refused for its size: it may come from
+/// a release that reserved less.
 ///
 /// # Errors
 /// If it is empty or does not fit.
@@ -254,8 +252,8 @@ pub(in crate::log) fn check_size(
     Ok(())
 }
 
-/// Free segments beyond the reserve, above which a stream opens more than one: as many as make the
-/// collector begin, and one more.
+/// Free segments beyond the reserve above which a stream opens more than one: one more than the
+/// number at which collection begins.
 pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Structures that every request goes through, for who measures each of them alone
+//! Structures on the path of every request, exposed to the benchmark that measures each alone
 //! (`benches/structures.rs`). Nothing else uses this.
 
 use std::ops::Range;
@@ -17,10 +17,11 @@ use crate::scheme::Scheme;
 pub struct MeasuredIndex(Index);
 
 impl MeasuredIndex {
-    /// Of so many blocks, four bytes each, on four drives with zones of 64 MiB; nothing is mapped.
+    /// For so many blocks, with entries of four bytes, on four drives with zones of 64 MiB; nothing
+    /// is mapped.
     ///
     /// # Panics
-    /// If they are more than such entries reach.
+    /// If such entries cannot address so many blocks.
     #[must_use]
     pub fn new(blocks: u64) -> Self {
         const ZONE: BlockCount = BlockCount(16_384);
@@ -45,23 +46,23 @@ impl MeasuredIndex {
         self.0.get(lba).map(Address::from)
     }
 
-    /// Maps a block, as a write does that is complete; returns where it was before.
+    /// Maps a block, as a completed write does; returns the former address.
     pub fn set(&mut self, lba: Lba, to: Address) -> Option<Address> {
         self.0.set(lba, Some(to.into())).map(Address::from)
     }
 }
 
-/// What is in flight.
+/// The table of blocks in flight.
 #[derive(Default)]
 pub struct MeasuredInFlight(InFlight);
 
 impl MeasuredInFlight {
-    /// A write of some blocks is under way.
+    /// Records that a write of some blocks is in flight.
     pub fn begin_write(&mut self, blocks: Range<u64>) {
         self.0.begin_write(blocks);
     }
 
-    /// A block of it is complete; whether it is the newest of that block.
+    /// Records that one of its blocks is complete; returns whether it is the newest of that block.
     pub fn end_write(&mut self, lba: Lba, sequence: u64) -> bool {
         self.0.end_write(lba, Some(sequence))
     }

@@ -1,10 +1,9 @@
-//! How much memory a running volume takes: what it holds now, and what it holds at the most.
+//! Memory of a running volume: the amount in use now, and the maximum.
 //!
-//! Everything here is counted by shapes: what the allocator takes besides is little, and a test
-//! measures both (`tests/memory.rs`). Not in it: what drives and front ends take, and a start,
-//! which holds the sequences of what it replays until the index is built: as much as the index
-//! takes where it reads every list, and where it serves users before that three quarters of it at
-//! the most.
+//! Everything is computed from shapes: the allocator's overhead is small, and a test measures both
+//! (`tests/memory.rs`). Drives and front ends are not included. Nor is a start, which holds the
+//! sequences of replayed entries until the index is built: as much as the index itself if it reads
+//! every summary, and at most three quarters of that if users are served before.
 
 use crate::log::engine::footprint::in_tree;
 use std::mem::size_of;
@@ -32,44 +31,43 @@ use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
 use crate::log::write::zone_queue::ZoneQueue;
 
-/// Bytes of memory, by what they are for.
+/// Bytes of memory, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Memory {
-    /// Where each block of the volume is: 4 bytes for each, 8 where there are 16 TiB or more. With
-    /// less memory the pages that are there, where the others are, and which blocks of some
-    /// segments are needed.
+    /// Address of each block of the volume: 4 bytes each, 8 from 16 TiB. With a limit: the pages in
+    /// memory, the addresses of the others, and the valid blocks of some segments.
     pub index_bytes: u64,
-    /// Where the pages of the newest checkpoint of the index are, and of one that is being written.
+    /// Addresses of the pages in the newest checkpoint, and in one that is being written.
     pub checkpoint_bytes: u64,
-    /// The segments and their zones, and the zones that are free.
+    /// The segments, their zones, and the free zones.
     pub segment_bytes: u64,
-    /// What is in segments that are being filled, until a list of it is on media.
+    /// Entries of segments being filled, until their summary is on media.
     pub list_bytes: u64,
-    /// Which chunks belong together, where drives decide where they go.
+    /// Stripes of chunks, in segments whose rows are chosen by drives.
     pub stripe_table_bytes: u64,
-    /// What was moved into segments that are being filled, and from where.
+    /// Relocations into segments being filled, with their old addresses.
     pub moved_bytes: u64,
-    /// Trimmed ranges: one entry for each block on media that tells of some.
+    /// Trimmed ranges: one entry for each block on media with some.
     pub trim_bytes: u64,
     /// Blocks on their way to the drives.
     pub queued_bytes: u64,
-    /// All of it.
+    /// Sum of all fields.
     pub total_bytes: u64,
 }
 
 const TRIM_ENTRY: u64 = in_tree(size_of::<Pba>() + size_of::<u64>());
 
-/// A block on its way, and its metadata.
+/// A pending block and its metadata.
 const QUEUED_BLOCK: u64 = (BLOCK_BYTES + OOB_BYTES) as u64;
 
-/// Its place in a queue: a growing one has room for as many again.
+/// Its place in a queue: a growing queue has capacity for as many again.
 const QUEUE_PLACE: u64 = 2 * size_of::<PendingBlock>() as u64;
 
 impl Memory {
-    /// What a volume takes at the most, while at most so many blocks on media tell of trimmed
-    /// ranges, and crashes and failures have left so many segments unfinished. An index that is to
-    /// take less memory takes more than this only where pages cannot go: nothing can be written, or
-    /// moving blocks changes more pages than eight for each block that users write.
+    /// The most memory of a volume with at most so many tombstone blocks on media, and so many
+    /// segments left unfinished by crashes and failures. An index with a memory limit exceeds this
+    /// only if pages cannot be evicted: nothing can be written, or relocation dirties more than
+    /// eight pages for each block that users write.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -84,16 +82,16 @@ impl Memory {
         let slots = segment_slots(config);
         let entries = limit.and_then(|limit| limit.page_entries);
         let space = AddressSpace::of(config).with_page_entries(entries);
-        // Both streams' lanes, with a second one for what is moved.
+        // The lanes of both streams, with a second one for relocation.
         let lanes: Vec<_> = policy.all_lanes(config).collect();
         let shapes = lanes.iter().map(|(shape, _)| shape);
         let list = shapes.clone().map(list_bytes).max().unwrap_or(0);
-        // The next crash, or drive that fails, leaves as many as are open.
+        // The next crash or eviction leaves as many as are open.
         let lists = list * (lanes.len() as u64 * 2).max(lanes.len() as u64 + leftovers);
         let tables = lanes.iter().filter(|(_, tabled)| *tabled);
         let table = tables.map(|(shape, _)| StripeTable::bytes_of(shape)).max().unwrap_or(0);
         let moved = shapes.clone().map(SegmentGeometry::data_blocks).max().unwrap_or(0);
-        // What was moved into one that is left is remembered as long as pages are away.
+        // Relocations into an abandoned segment are remembered while pages are absent.
         let remembered = moved * (2 + limit.map_or(0, |_| leftovers));
         let scheme = config.scheme;
         let parity = |shape: &SegmentGeometry| {
@@ -108,8 +106,8 @@ impl Memory {
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
-            // Each block of two segments or more, and each range of those of trimmed ranges; a
-            // growing list has room for as much again.
+            // Each block of two segments or more, and each range of tombstones; a growing list has
+            // capacity for as much again.
             moved_bytes: 2
                 * (remembered + trim_blocks.min(remembered) * EXTENTS_PER_TOMBSTONE as u64)
                 * size_of::<Move>() as u64,
@@ -153,7 +151,7 @@ fn index_bytes(
     }
 }
 
-/// What a volume holds now.
+/// The memory in use now.
 pub(in crate::log) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
     let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
@@ -184,7 +182,7 @@ pub(in crate::log) fn memory(core: &Core) -> Memory {
     .summed()
 }
 
-/// A segment and what belongs to each of its zones.
+/// A segment with its zones.
 fn segment_bytes(columns: usize) -> u64 {
     let of_column = size_of::<Option<ColumnZone>>()
         + size_of::<Option<zoneweave_zoned::ZoneId>>()
@@ -197,10 +195,10 @@ fn free_zone_bytes(zones: u64) -> u64 {
     zones * in_tree(size_of::<(u64, zoneweave_zoned::ZoneId)>())
 }
 
-/// What is in a span of a segment, by column.
+/// Entries of a span of a segment, for all columns.
 fn list_bytes(shape: &SegmentGeometry) -> u64 {
     let rows = shape.rows_of_span(0);
     let blocks = u64::from(rows.end - rows.start) * u64::from(shape.chunk_blocks());
-    // A growing list has room for as much again.
+    // A growing list has capacity for as much again.
     2 * blocks * shape.scheme().columns() as u64 * size_of::<IndexEntry>() as u64
 }

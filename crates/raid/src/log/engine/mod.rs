@@ -1,4 +1,4 @@
-//! The engine's core: what every other folder of the volume works on.
+//! The engine's core, on which every other folder of the volume builds.
 //!
 //! | file | content |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `memory` | how much memory a running volume takes, now and at most |
 //! | `state` | the state behind the one borrow, and its invariants |
 //! | `core` | the state, the drives, the clock and the gates that tasks wait at |
-//! | `status` | counters, and the report for users |
+//! | `status` | counters, and the status report |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`

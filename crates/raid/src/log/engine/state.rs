@@ -1,11 +1,11 @@
-//! Everything the engine knows, and the decisions it takes: plain synchronous code.
+//! The state of the engine, and its decisions: synchronous code.
 //!
-//! Async code borrows the state, decides, lets go, awaits I/O, borrows again and applies. Nothing
-//! here does I/O or waits.
+//! Async code borrows the state, decides, drops the borrow, awaits I/O, borrows again and applies
+//! the outcome. Nothing here does I/O or waits.
 //!
 //! Invariants, asserted: an index entry points into a segment that is not dead; a segment's valid
-//! count is the number of index entries that point into it, tombstone blocks counting once; the
-//! sequence given out stays below the ceiling on media.
+//! count is the number of index entries that point into it, tombstone blocks counting once;
+//! assigned sequences stay below the ceiling on media.
 
 use crate::log::index::remap::{Move, Moved};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -39,13 +39,13 @@ use crate::log::write::stream::Stream;
 use crate::log::write::trial::Trial;
 use crate::scheme::{Column, ColumnSet, Scheme};
 
-/// Stands for the epoch of a member's change that is not on media yet.
+/// Placeholder for the epoch of a change that is not on media yet.
 pub(in crate::log) const UNRECORDED: u64 = u64::MAX;
 
-/// Where the superblock's identity of the array stands.
+/// The version of the membership in superblock records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Epoch {
-    /// Counts changes of membership.
+    /// Number of membership changes.
     pub number: u64,
     /// Distinguishes two changes with the same count.
     pub tag: u64,
@@ -55,67 +55,67 @@ pub(in crate::log) struct Epoch {
 
 /// Everything that decisions are made from, behind one borrow. It never does I/O.
 pub(in crate::log) struct State {
-    /// What the array is.
+    /// Configuration of the array.
     pub config: ArrayConfig,
-    /// The start of its checksums.
+    /// The seed of its checksums.
     pub seed: Seed,
-    /// How it is written.
+    /// The write policy of this start.
     pub policy: WritePolicy,
-    /// Why others that suit the drives better do not fit.
+    /// Why policies that suit the drives better do not fit.
     pub refused: Vec<PolicyError>,
-    /// The shape that it was made with: what members need is judged by it.
+    /// The shape that it was created with: requirements for members derive from it.
     pub geometry: SegmentGeometry,
-    /// The one with the least room among those that segments are filled with.
+    /// The shape with the smallest capacity among those being filled.
     pub smallest: SegmentGeometry,
     /// The arithmetic of its addresses.
     pub space: PbaSpace,
     /// Its members, by slot.
     pub members: Vec<Member>,
-    /// Memberships of drives that were replaced, and that something was under way on then.
+    /// Former memberships of replaced drives with commands in flight.
     pub former: Vec<Membership>,
-    /// The membership's version.
+    /// The version of the membership.
     pub epoch: Epoch,
-    /// Members failed whose failure is not yet on media: no new segment until it is.
+    /// An eviction is not on media yet: no new segment until it is.
     pub membership_dirty: bool,
-    /// Whether half of the members are enough to write, on the user's word.
+    /// Whether half of the members are enough to write, by the user's decision.
     pub forced: bool,
     /// Why writes are refused, if they are.
     pub stopped: Option<&'static str>,
-    /// Where blocks are.
+    /// The map from LBA to PBA.
     pub index: Index,
     /// Index entries that point at each tombstone block.
     pub tombstones: BTreeMap<Pba, u64>,
-    /// The segments.
+    /// All segments, by slot.
     pub segments: SegmentTable,
     /// Decisions about leftover segments, by segment number.
     pub seals: BTreeMap<u64, SealRecord>,
     /// Segments recorded dead whose zones may not all be reset.
     pub(in crate::log) dead: Deaths,
-    /// The narrow ones that are alive.
+    /// The narrow segments that are alive.
     pub(in crate::log) roster: Roster,
-    /// Members with zones that do not tell what they hold, or with copies of columns that could not
-    /// be reset: blocks of segments older than their membership may be in there.
+    /// Members with unclear zones, or with copies of columns that could not be reset: these may
+    /// hold blocks of segments older than their membership.
     pub unclear: ColumnSet,
-    /// Zones that recovery found to be of no use any more, with their reset counts.
+    /// Zones that recovery found useless, with their reset counts.
     pub zones_to_reset: Vec<(Column, ZoneId, u64)>,
-    /// Requests under way.
+    /// Requests in flight.
     pub inflight: InFlight,
-    /// What was moved out of segments that are not dead yet, so that it can be taken back.
+    /// Relocations out of segments that are not dead yet, so that they can be undone.
     pub(in crate::log) moves: Vec<Move>,
-    /// Segments that are being moved out.
+    /// Segments that are being relocated.
     pub(in crate::log) moving: Vec<SegmentSlot>,
-    /// Tasks about to queue what they move.
+    /// Tasks that are about to queue relocated blocks.
     pub(in crate::log) about_to_queue: u32,
-    /// Chunks that are not written, as their drive was taken out of service: their stripes do not
-    /// know yet.
+    /// Chunks that will not be written, as their drive was evicted: their stripes have yet to be
+    /// notified.
     pub(in crate::log) aborted: VecDeque<ChunkUnderWay>,
-    /// How users' writes and what is moved share.
+    /// The GC throttle.
     pub(in crate::log) pace: Pace,
-    /// Blocks waiting for user segments.
+    /// Blocks that wait for user segments.
     pub user: Stream,
-    /// Blocks waiting for relocation segments.
+    /// Blocks that wait for relocation segments.
     pub relocation: Stream,
-    /// The next sequence to be given out.
+    /// The next sequence to be assigned.
     pub next_sequence: u64,
     /// The ceiling on media.
     pub sequence_ceiling: u64,
@@ -123,54 +123,54 @@ pub(in crate::log) struct State {
     pub next_segment: u64,
     /// The ceiling on media.
     pub segment_ceiling: u64,
-    /// The ceilings that the next records carry: what is on media, or about to be.
+    /// The ceilings in the next records: on media, or about to be.
     pub ceilings_to_record: (u64, u64),
     /// Whether each chunk write is made durable by itself.
     pub fua_always: bool,
     /// Whether some member may lose completed writes at power loss.
     pub volatile: bool,
-    /// While recovery goes on: what it may not be believed, should it be cut short.
+    /// During recovery: the segments that the next start must not trust if this one is interrupted.
     pub recovering: Option<Recovering>,
-    /// Segments of which something is lost that counts, and nothing tells which blocks of the
-    /// volume it was: older contents would be read in their place. Found by recovery.
+    /// Segments with lost valid blocks of unknown addresses: older contents could be read in their
+    /// place. Found by recovery.
     pub unaccounted: BTreeSet<u64>,
-    /// Segments that there may be without a header that can be read. Found by recovery.
+    /// Possible segments without a readable header. Found by recovery.
     pub hidden_segments: usize,
     /// Checkpoints of the index.
     pub checkpoints: Checkpoints,
     /// Pages of the index that are on media only.
     pub(in crate::log) absent: Option<Absent>,
-    /// Which pages are held, where those that nobody asks for are on media only.
+    /// The cache of the index; `None` if all pages are in memory.
     pub(in crate::log) offload: Option<Offload>,
-    /// How long blocks live.
+    /// Lifetimes of blocks.
     pub lifespans: Lifespans,
-    /// When reads are rebuilt although their drive is there.
+    /// Budgets of hedged reads.
     pub hedge: Hedge,
-    /// How fast drives empty their buffers.
+    /// Write pacing: the drain rate of the drives' buffers.
     pub(in crate::log) drain: Drain,
-    /// Whether it pays that zones go on together.
+    /// Whether lingering pays.
     pub(in crate::log) together: Trial,
-    /// What happened so far.
+    /// Events since the start.
     pub counters: Counters,
 }
 
-/// A recovery of which nothing is published yet.
+/// A recovery that has published nothing yet.
 #[derive(Debug)]
 pub(in crate::log) struct Recovering {
-    /// The segments it fills, by number: on media they are sealed with nothing in them.
+    /// Numbers of the segments it fills: on media they are sealed as empty.
     filled: BTreeSet<u64>,
     may_begin_anew: bool,
 }
 
 impl Recovering {
-    /// Why writes stop where recovery begins anew.
+    /// The reason for stopping writes so that recovery begins anew.
     pub(in crate::log) const AGAIN: &str = "a drive failed while the array was being recovered";
 
-    /// Why the array does not start where recovery may not begin anew any more.
+    /// The reason for refusing the start after too many attempts.
     pub(in crate::log) const TOO_OFTEN: &str =
         "drives failed again and again while the array was being recovered; start it again";
 
-    /// A recovery; whether a drive that fails may make it begin anew.
+    /// `may_begin_anew`: whether a drive failure may restart recovery.
     #[must_use]
     pub(in crate::log) fn new(may_begin_anew: bool) -> Self {
         Self { filled: BTreeSet::new(), may_begin_anew }
@@ -198,7 +198,7 @@ impl State {
         }
     }
 
-    /// The stream of a kind, to be changed.
+    /// The stream of a kind, for changes.
     #[must_use]
     pub(in crate::log) fn stream_mut(&mut self, kind: StreamKind) -> &mut Stream {
         match kind {
@@ -214,7 +214,7 @@ impl State {
         members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
     }
 
-    /// The members that hold nothing that counts.
+    /// The members without valid contents.
     #[must_use]
     pub(in crate::log) fn lost_members(&self) -> ColumnSet {
         let lost = |member: &Member| {
@@ -226,14 +226,14 @@ impl State {
         members.filter(|(_, member)| lost(member)).map(|(column, _)| column).collect()
     }
 
-    /// Puts another member into a slot.
+    /// Attaches another member to a slot.
     pub(in crate::log) fn put_member(&mut self, column: Column, member: Member) {
         let before = std::mem::replace(&mut self.members[column.index()], member);
         self.former.extend(before.membership);
         self.former.retain(|membership| !membership.has_ended());
     }
 
-    /// The memberships of a drive that are over, but for what it has not answered yet.
+    /// The ended memberships of a drive with commands in flight.
     #[must_use]
     pub(in crate::log) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
         let out = self.members.iter().filter(|member| member.device.is_none());
@@ -252,13 +252,13 @@ impl State {
         members.find(|(_, member)| in_service(member)).map(|(column, _)| column)
     }
 
-    /// Whether everything can be read without what is lost, and one more member.
+    /// Whether everything can be read without the lost members and this one.
     #[must_use]
     pub(in crate::log) fn survives_without(&self, column: Column) -> bool {
         self.scheme().survives(self.lost_members().with(column))
     }
 
-    /// Gives out the next sequence.
+    /// Assigns the next sequence.
     ///
     /// # Panics
     /// If the ceiling on media is reached: opening segments raises it long before.
@@ -275,14 +275,14 @@ impl State {
         self.user.open_segments().chain(self.relocation.open_segments()).collect()
     }
 
-    /// The shape of segments that moved blocks go to.
+    /// The shape of relocation segments.
     #[must_use]
     pub(in crate::log) fn relocation_shape(&self) -> SegmentGeometry {
         let (_, lane) = self.relocation.lanes().next().expect("a stream has a lane");
         lane.geometry
     }
 
-    /// Whether stripes of a stream are under way, or something is done to one of its lanes.
+    /// Whether a stream has stripes in flight, or a lane is being prepared.
     #[must_use]
     pub(in crate::log) fn is_writing(&self, kind: StreamKind) -> bool {
         let mut segments = self.segments.iter();
@@ -290,7 +290,7 @@ impl State {
             || self.stream(kind).is_busy()
     }
 
-    /// Notes, while recovery goes on, that something of a segment is lost, and what it was.
+    /// Records, during recovery, that valid blocks of a segment with unknown addresses are lost.
     pub(in crate::log) fn note_unaccounted(&mut self, slot: SegmentSlot) {
         if self.recovering.is_some() {
             mark(Mark::Unaccounted);
@@ -299,14 +299,14 @@ impl State {
         }
     }
 
-    /// Ends a recovery whose decisions do not hold any more; returns why.
+    /// Ends a recovery whose decisions no longer hold; returns the reason.
     pub(in crate::log) fn stop_recovery(&mut self) -> &'static str {
         let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);
         let reason = if may { Recovering::AGAIN } else { Recovering::TOO_OFTEN };
         self.stopped.get_or_insert(reason)
     }
 
-    /// Stops filling a segment: what it holds is moved out.
+    /// Stops filling a segment: its blocks will be relocated.
     pub(in crate::log) fn abandon(&mut self, slot: SegmentSlot) {
         if self.segments[slot].phase != Phase::Open {
             return;
@@ -319,7 +319,7 @@ impl State {
         let filled = |recovering: &&Recovering| recovering.filled(segment.id);
         let recovering = self.recovering.as_ref().filter(filled);
         if segment.valid > 0 && recovering.is_some_and(|recovering| recovering.may_begin_anew) {
-            // What was written again would take two segments: it is written again once more.
+            // Rewrites would take a second segment: recovery begins anew instead.
             self.stopped = Some(Recovering::AGAIN);
         }
     }
@@ -336,8 +336,8 @@ impl State {
         self.stream_mut(kind).leave(slot);
     }
 
-    /// Seals a segment that recovery is about to fill with nothing in it: only when everything is
-    /// decided it comes to count. Returns the seal, to be made durable.
+    /// Seals a segment as empty that recovery is about to fill: its blocks become valid only when
+    /// everything is decided. Returns the seal, to be made durable.
     pub(in crate::log) fn seal_unfilled(&mut self, slot: SegmentSlot) -> Option<SealRecord> {
         let segment = &self.segments[slot];
         let (id, generation) = (segment.id, segment.generation);
@@ -347,9 +347,9 @@ impl State {
         Some(seal)
     }
 
-    /// Points blocks that were moved into a segment given up to where they came from, which holds
-    /// them still: then nothing has to be moved out of that segment, and it is free at once.
-    /// Otherwise failed writes in a row could use up every free segment.
+    /// Undoes relocations into an abandoned segment: the blocks point at their former address,
+    /// which still holds them. Nothing has to be relocated out of that segment then, and it is free
+    /// at once. Otherwise successive failed writes could use up every free segment.
     fn take_back(&mut self, slot: SegmentSlot) {
         let moves = std::mem::take(&mut self.moves);
         let (back, kept): (Vec<_>, Vec<_>) =
@@ -363,7 +363,7 @@ impl State {
         }
     }
 
-    /// Points blocks to where they came from, unless they changed since.
+    /// Points blocks at their former address, unless they changed since.
     pub(in crate::log) fn take_back_move(&mut self, moved: &Move) {
         if moved.what == Moved::Page {
             if self.is_page_away(moved.lba, moved.to) {
@@ -383,21 +383,21 @@ impl State {
         }
     }
 
-    /// Forgets what was moved into a segment: it is given up no more.
+    /// Forgets relocations into a segment, which can no longer be given up.
     pub(in crate::log) fn forget_moves_to(&mut self, to: SegmentSlot) {
         let space = self.space;
         self.moves.retain(|moved| space.place(moved.to).slot != to);
-        // What is remembered is of segments that are being filled: room for more would be kept for
-        // ever.
+        // Relocations are remembered only for segments being filled: the capacity for more would be
+        // kept for ever.
         if self.moves.is_empty() {
             self.moves = Vec::new();
         }
     }
 
-    /// Forgets what was moved out of a segment: it is dead, there is no way back.
+    /// Forgets relocations out of a segment: it is dead, so they cannot be undone.
     pub(in crate::log) fn forget_moves(&mut self, from: SegmentSlot) {
         let space = self.space;
-        // Nor may anything be taken back from the segment that has its slot next.
+        // Nor may any be undone into the next segment of its slot.
         let kept = |moved: &Move| {
             space.place(moved.from).slot != from && space.place(moved.to).slot != from
         };
@@ -405,7 +405,7 @@ impl State {
         self.forget_moves_left(kept);
     }
 
-    /// Takes a member out of service. Returns whether it was in service before.
+    /// Evicts a member. Returns whether it was in service before.
     pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
         let member = &mut self.members[column.index()];
         if member.entry.state == MemberState::Failed {
@@ -436,7 +436,7 @@ impl State {
         true
     }
 
-    /// Stops writes where too few members are left for them to be safe.
+    /// Stops writes if too few members are left for them to be safe.
     pub(in crate::log) fn stop_if_too_few(&mut self) {
         let covered = self.scheme().survives(self.lost_members());
         let left = self.members.iter().filter(|member| member.writable().is_some()).count();
@@ -452,10 +452,10 @@ impl State {
         }
     }
 
-    /// Points a block of the volume somewhere else and keeps the valid counts.
+    /// Redirects a block of the volume and updates the valid counts.
     pub(in crate::log) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
         let page = self.index.page_of(lba);
-        // A frame would come to be that knows nothing else of it.
+        // This would create a page without its other entries.
         assert!(self.index.holds(page) || !self.is_away(page), "page {} is away", page.0);
         let before = self.index.set(lba, to);
         if let Some(pba) = to {
@@ -467,7 +467,7 @@ impl State {
         }
     }
 
-    /// Counts an index entry that comes to point somewhere.
+    /// Counts an index entry that now points at a block.
     pub(in crate::log) fn count_in(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count += 1;
@@ -480,7 +480,7 @@ impl State {
         segment.note_live(place, true);
     }
 
-    /// Counts an index entry that points somewhere no more.
+    /// Counts an index entry that no longer points at a block.
     pub(in crate::log) fn count_out(&mut self, pba: Pba) {
         if let Some(count) = self.tombstones.get_mut(&pba) {
             *count -= 1;
@@ -495,7 +495,7 @@ impl State {
         segment.note_live(place, false);
     }
 
-    /// Makes a tombstone block known, before entries are pointed at it.
+    /// Registers a tombstone block, before entries are pointed at it.
     pub(in crate::log) fn add_tombstone(&mut self, pba: Pba) {
         let before = self.tombstones.insert(pba, 0);
         assert!(before.is_none(), "a tombstone block is new");
@@ -503,7 +503,7 @@ impl State {
         self.segments[slot].valid += 1;
     }
 
-    /// Drops a tombstone block that no entry points at, if so.
+    /// Drops a tombstone block if no entry points at it.
     pub(in crate::log) fn drop_unused_tombstone(&mut self, pba: Pba) {
         if self.tombstones.get(&pba) == Some(&0) {
             mark(Mark::TombstoneUnused);
@@ -513,7 +513,7 @@ impl State {
         }
     }
 
-    /// Whether all of the index is in memory, and nobody has to hold any page of it.
+    /// Whether all of the index is in memory, so that pages need no pins.
     #[must_use]
     pub(in crate::log) fn has_whole_index(&self) -> bool {
         self.offload.is_none() && self.absent.is_none()
@@ -534,14 +534,14 @@ impl State {
         others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
     }
 
-    /// Checks what must always hold; for tests, after every step. Costs a pass over the index.
+    /// Checks the invariants; for tests, after every step. Costs a pass over the index.
     ///
     /// # Panics
-    /// If something does not hold.
+    /// If an invariant is violated.
     pub(in crate::log) fn assert_consistent(&self) {
         let mut valid: BTreeMap<SegmentSlot, u64> = BTreeMap::new();
         let mut trimmed: BTreeMap<Pba, u64> = BTreeMap::new();
-        // What pages tell that are away is not known here, but their blocks are.
+        // The entries of absent pages are unknown here, but their mapping blocks are known.
         let away = self.pages_away() > 0;
         let pages = self.pages_away_by_segment();
         assert!(pages.values().sum::<u64>() == self.pages_away(), "pages are counted wrong");

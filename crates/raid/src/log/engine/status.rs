@@ -1,4 +1,4 @@
-//! What the volume tells about itself.
+//! The status report of the volume.
 
 use crate::log::engine::counters::{Counters, Progress};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::lane::LaneMode;
 use crate::log::write::policy::lanes::LaneOptions;
 
-/// The volume's health in a word.
+/// The volume's health, in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
@@ -24,136 +24,136 @@ pub enum Health {
     Healthy,
     /// Members are missing, or being rebuilt; nothing is lost.
     Degraded,
-    /// Writes have stopped; where too many members are missing some reads fail, too.
+    /// Writes have stopped; if too many members are missing, some reads fail as well.
     Failed,
 }
 
-/// One member.
+/// Status of a member.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemberStatus {
-    /// Its slot.
+    /// Slot of the member, from zero.
     pub slot: u8,
-    /// Its identity.
+    /// UUID of the member, in hexadecimal.
     pub uuid: String,
     /// `online`, `rebuilding`, `failed` or `missing`.
     pub state: &'static str,
-    /// Why it failed.
+    /// Reason of its failure, as text.
     pub reason: Option<String>,
     /// Zones free for new segments.
     pub free_zones: u64,
-    /// Zones whose contents nobody accounts for.
+    /// Written zones with unknown contents.
     pub orphan_zones: u32,
     /// Zones that failed and are not used any more.
     pub lost_zones: u32,
-    /// What went wrong with it.
+    /// Its errors since the start.
     pub errors: MemberErrors,
-    /// Nanoseconds since it last answered.
+    /// Nanoseconds since its last answer.
     pub seen_ns_ago: u64,
 }
 
-/// One segment: a zone of each member.
+/// Status of a segment: a zone of each member.
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentStatus {
-    /// Its number.
+    /// Number of the segment.
     pub segment: u64,
-    /// `open`, `sealed`, `leftover` (waiting to be moved out) or `dead` (waiting to be reset).
+    /// `open`, `sealed`, `leftover` (waiting for relocation) or `dead` (waiting for reset).
     pub phase: &'static str,
-    /// The zone of each slot; `None` where the slot has no part in it, or the drive was missing.
+    /// The zone of each slot; `None` if the segment is not on it, or the drive was missing.
     pub zones: Vec<Option<u32>>,
-    /// Blocks in it that are needed.
+    /// Valid blocks in it.
     pub valid_blocks: u64,
-    /// Data blocks it has room for.
+    /// Capacity in data blocks.
     pub data_blocks: u64,
-    /// Rows in all: each is a chunk of every slot.
+    /// Number of rows: each is a chunk of every slot.
     pub rows: u32,
     /// Rows written, or being written.
     pub rows_started: u32,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
-    /// Memory of its stripe table.
+    /// Memory of its stripe table, in bytes.
     pub stripe_table_bytes: u64,
     /// Whether its chunks are appended (Zone Append) or written in place (Zone Write).
     pub appended: bool,
 }
 
-/// Segments that users' requests of a size, or what is moved, go to.
+/// Segments for one size of users' requests, or for relocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStatus {
     /// `small`, `large`, `narrow` or `moved`.
     pub requests: &'static str,
-    /// How many are filled at a time, of those that are moved to at least.
+    /// Number open at a time; for relocation, the least number.
     pub segments: u32,
     /// Blocks of their chunks.
     pub chunk_blocks: u32,
     /// Rows of their groups.
     pub group_rows: u32,
-    /// `append`, `write` or `gathered`: Zone Write of everything that waits.
+    /// `append`, `write` or `gathered` (coalesced Zone Writes).
     pub command: &'static str,
 }
 
-/// How a volume writes.
+/// How a volume is written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WritingStatus {
-    /// Where.
+    /// The kinds of its segments.
     pub lanes: Vec<LaneStatus>,
-    /// Why it is not what suits the drives best; in the order in which it was given up.
+    /// Why better policies for the drives do not fit, in the order in which they were tried.
     pub fell_back: Vec<String>,
 }
 
-/// The volume.
+/// Status of the volume.
 #[derive(Clone, Debug, Serialize)]
 pub struct VolumeStatus {
-    /// Its name.
+    /// Name of the array.
     pub name: String,
-    /// Its identity.
+    /// UUID of the array, in hexadecimal.
     pub array: String,
     /// Its scheme, such as `raid5 3+1`.
     pub scheme: String,
-    /// Its health.
+    /// Health in one word.
     pub health: Health,
     /// Why it is not healthy.
     pub why: Option<String>,
-    /// What to do about it.
+    /// The recommended action.
     pub action: Option<String>,
-    /// The membership's version.
+    /// Version of the membership.
     pub epoch: u64,
-    /// Size in bytes.
+    /// Size of the volume in bytes.
     pub size_bytes: u64,
-    /// Bytes that hold data of users.
+    /// Bytes with users' data.
     pub mapped_bytes: u64,
     /// Whether acknowledged writes may be lost at power loss before a flush.
     pub volatile_cache: bool,
-    /// How it writes.
+    /// Write policy and lanes.
     pub writing: WritingStatus,
-    /// Segments in all.
+    /// Number of segments.
     pub segments_total: u32,
-    /// Segments free.
+    /// Number of free segments.
     pub segments_free: u32,
-    /// Segments waiting to be moved out.
+    /// Segments waiting for relocation.
     pub segments_leftover: u32,
-    /// Pages of the index that are on media only: they are being read since the start.
+    /// Pages of the index that are yet to be loaded since the start.
     pub absent_pages: u64,
-    /// Memory of the stripe tables.
+    /// Memory of all stripe tables, in bytes.
     pub stripe_table_bytes: u64,
-    /// Memory that it takes, and for what.
+    /// Memory in use, by purpose.
     pub memory: Memory,
-    /// What it can come to take, with the trimmed ranges that there are.
+    /// Most memory that it may use, with the present number of trimmed ranges.
     pub memory_at_most: Memory,
-    /// Of an index that is to take less memory than it needs.
+    /// Pages of an index with a memory limit.
     pub index_pages: Option<IndexPages>,
     /// Data blocks written for each block written by users, since the start.
     pub write_amplification: f64,
-    /// The same in parts, and beside theory.
+    /// The same by class, with the theoretical value.
     pub amplification: Amplification,
     /// Rebuild progress, while one runs.
     pub rebuild: Option<Progress>,
-    /// Drives that take the place of those that fail.
+    /// Spares and their use.
     pub spares: SparesStatus,
     /// Scrub progress, while one runs.
     pub scrub: Option<Progress>,
-    /// What happened since the start.
+    /// Events since the start.
     pub counters: Counters,
-    /// The members.
+    /// Status of each member.
     pub members: Vec<MemberStatus>,
 }
 

@@ -5,14 +5,14 @@ use crate::scheme::Scheme;
 use crate::shards::Shard;
 use zoneweave_zoned::BlockCount;
 
-/// What an array is, fixed when it is made.
+/// Configuration of an array, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayConfig {
-    /// The array's identity.
+    /// UUID of the array.
     pub array: ArrayUuid,
-    /// The name people call it by, at most 32 bytes.
+    /// Name of the array, at most 32 bytes.
     pub name: String,
-    /// The erasure code.
+    /// Numbers of data and parity chunks, and their columns.
     pub scheme: Scheme,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
@@ -20,11 +20,11 @@ pub struct ArrayConfig {
     pub group_rows: u32,
     /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
     pub tabled: bool,
-    /// The unit by which every member writes its zones.
+    /// The write unit of every member's zones.
     pub write_unit: BlockCount,
-    /// The usable blocks of every zone: the least of all members.
+    /// The usable blocks of every zone: the minimum over all members.
     pub zone_capacity: BlockCount,
-    /// The zones of every member: the least of all.
+    /// The zones of every member: the minimum over all members.
     pub zones: u32,
     /// Blocks of the volume.
     pub volume_blocks: u64,
@@ -32,17 +32,17 @@ pub struct ArrayConfig {
     pub entry_bytes: u8,
     /// Whether writes are acknowledged only when durable: `None` decides by the drives' caches.
     pub writethrough: Option<bool>,
-    /// Which part of a volume it holds.
+    /// The part of a volume that it holds.
     pub shard: Shard,
 }
 
-/// Where the unit of writes is in the layout, and what is left for the rotation.
+/// Position of the write unit in the layout field; the bits below are for the rotation.
 pub(in crate::log) const UNIT_SHIFT: u32 = 4;
 
 pub(in crate::log) const ROTATION_MASK: u8 = 7;
 
-/// The exponent of a frame's size, of which one block is not for data; zero where drives write by
-/// blocks.
+/// The exponent of the frame size, of which one block is the header; zero for drives with a write
+/// unit of one block.
 pub(in crate::log) fn encode_unit(unit: BlockCount) -> Option<u8> {
     let frame = unit.0 + 1;
     let exponent = u8::try_from(frame.trailing_zeros()).ok()?;
@@ -63,7 +63,7 @@ pub(in crate::log) fn decode_unit(exponent: u8) -> Option<BlockCount> {
 
 #[cfg(test)]
 impl ArrayConfig {
-    /// An array for unit tests, to be varied.
+    /// An array for unit tests, to be modified.
     pub(crate) fn sample() -> Self {
         Self {
             array: ArrayUuid([0xA7; 16]),

@@ -1,22 +1,21 @@
-//! CRC-32C, of a few bytes and of whole blocks.
+//! CRC-32C of short inputs and of whole blocks.
 //!
-//! Whole blocks go by carry-less multiplication, in which a processor does several times what its
-//! own instruction for CRC-32C does. That takes some time to begin and to end, so what is short
-//! goes by the instruction. The offline checker knows the instruction only: each simulated history
-//! compares the two.
+//! Whole blocks use carry-less multiplication, several times as fast as the processor's CRC-32C
+//! instruction. It takes some time to begin and to end, so short inputs use the instruction. The
+//! offline checker uses the instruction only, and each simulated history compares the two.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes from which on multiplying is faster.
+/// Length in bytes from which multiplication is faster.
 const LONG_BYTES: usize = 1024;
 
-/// The checksum of what `sum` is that of, and `bytes` behind it.
+/// Extends a checksum by `bytes`.
 #[must_use]
 pub(super) fn append(sum: u32, bytes: &[u8]) -> u32 {
     if bytes.len() < LONG_BYTES {
         return crc32c::crc32c_append(sum, bytes);
     }
-    // A digest goes on from the remainder, of which the checksum is the complement.
+    // A digest continues from the remainder, and the checksum is its complement.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!sum));
     digest.update(bytes);
     u32::try_from(digest.finalize()).expect("a checksum of 32 bits")
@@ -31,7 +30,7 @@ mod tests {
     proptest! {
         #[test]
         fn both_ways_are_one(sum: u32, skip in 0_usize..70, bytes in prop::collection::vec(any::<u8>(), 70..9000)) {
-            // Wherever it begins in memory, and however long it is.
+            // For any alignment and length.
             let bytes = &bytes[skip..];
             prop_assert_eq!(append(sum, bytes), crc32c::crc32c_append(sum, bytes));
         }

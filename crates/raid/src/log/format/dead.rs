@@ -1,28 +1,28 @@
-//! Deaths of segments, and where blocks of these may still be, in superblock records:
+//! Deaths of segments, with the zones that may still hold their blocks, in superblock records:
 //! docs/format.md, section 4.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 use zoneweave_zoned::ZoneId;
 
-/// A column in which nothing is left.
+/// A column without remains.
 const NOTHING: u32 = u32::MAX;
 /// A column of which any zone may hold blocks.
 const ANYWHERE: u32 = u32::MAX - 1;
 
-/// What may be left of a dead segment in a column.
+/// Possible remains of a dead segment in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
-    /// Nothing.
+    /// No block remains.
     Nothing,
-    /// What is in this zone, which was the segment's.
+    /// Blocks in this zone of the segment.
     In(ZoneId),
-    /// It may be in any zone of the column that does not tell what it holds.
+    /// Blocks in any unclear zone of the column.
     Anywhere,
 }
 
 impl Remains {
-    /// What may be left, if either may.
+    /// The remains if either may exist.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         match (self, other) {
@@ -52,20 +52,20 @@ impl Remains {
 /// A segment of which every live block has a durable copy elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
-    /// The segment's generation.
+    /// Generation of the segment.
     pub generation: u64,
-    /// What may be left of it, by column.
+    /// Possible remains by column.
     pub remains: Vec<Remains>,
 }
 
 impl Death {
-    /// Bytes that one takes in an array of so many columns.
+    /// Bytes of one death in an array of so many columns.
     pub(super) const fn bytes(columns: usize) -> usize {
         size_of::<U64>() + columns * size_of::<U32>()
     }
 }
 
-/// The bytes of some deaths.
+/// Encodes deaths one after the other.
 pub(super) fn encode(deaths: &[Death]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for death in deaths {
@@ -75,7 +75,7 @@ pub(super) fn encode(deaths: &[Death]) -> Vec<u8> {
     bytes
 }
 
-/// The deaths in some bytes, to the last of these; each segment once, in their order.
+/// Decodes deaths up to the end of the bytes; each segment once, in their order.
 pub(super) fn decode(bytes: &[u8], columns: usize) -> Option<Vec<Death>> {
     let entries = bytes.chunks_exact(Death::bytes(columns));
     if bytes.is_empty() || !entries.remainder().is_empty() {

@@ -1,4 +1,4 @@
-//! The first 48 bytes of every structured block: what it is, of which array, and its checksum.
+//! The first 48 bytes of every structured block: its type, its array, and its checksum.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ impl Seed {
     }
 }
 
-/// What a structured block is.
+/// Type of a structured block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum BlockType {
@@ -47,36 +47,36 @@ pub enum BlockType {
     Superblock = 1,
     /// A segment header.
     SegmentHeader = 2,
-    /// A block of an index run.
+    /// A block of a summary.
     Index = 3,
     /// Trimmed extents.
     Tombstone = 4,
     /// A page of the index.
     Mapping = 5,
-    /// Which blocks of a segment's column are live.
+    /// Valid blocks of a segment's column.
     Validity = 6,
-    /// Where mapping or validity blocks are.
+    /// Addresses of mapping or validity blocks.
     Directory = 7,
-    /// What a checkpoint consists of.
+    /// Contents of a checkpoint.
     CheckpointRoot = 8,
 }
 
-/// Why a block is not what it should be.
+/// Why a block does not decode.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum FormatError {
-    /// The block is not one of ours, or was overwritten.
+    /// The block is not a structured block of this format, or was overwritten.
     #[error("no Zoneweave block: the magic number is missing")]
     BadMagic,
     /// Written by another release.
     #[error("format version {found}, and this release reads version {FORMAT_VERSION}")]
     Version {
-        /// The version found.
+        /// Version in the block.
         found: u16,
     },
-    /// Another kind of block.
+    /// A block of another type.
     #[error("a block of another kind ({found}) than expected")]
     Type {
-        /// The kind found.
+        /// Type in the block.
         found: u16,
     },
     /// The block belongs to another array.
@@ -91,7 +91,7 @@ pub enum FormatError {
     /// The checksum is right but a field is out of range.
     #[error("field `{field}` is out of range")]
     Field {
-        /// The field.
+        /// Name of the field.
         field: &'static str,
     },
 }
@@ -102,7 +102,7 @@ struct Raw {
     magic: [u8; 8],
     version: U16,
     block_type: U16,
-    /// Bytes the checksum covers, from the start of the block.
+    /// Bytes covered by the checksum, from the start of the block.
     length: U32,
     checksum: U32,
     reserved: [u8; 12],
@@ -137,12 +137,12 @@ impl Envelope {
     /// The array and body of a block of the given type.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first violation found.
     pub fn open(block: &[u8], block_type: BlockType) -> Result<(ArrayUuid, &[u8]), FormatError> {
         Self::open_if(block, block_type, |covered, array| Some(checksum_of(covered, array)))
     }
 
-    /// Opens a block whose checksum is what `checksum` says, if that says anything.
+    /// Opens a block; `checksum` is its checksum, or `None` if it needs no verification.
     fn open_if(
         block: &[u8],
         block_type: BlockType,
@@ -172,7 +172,7 @@ impl Envelope {
     /// As [`Envelope::open`], for a block that must belong to a known array.
     ///
     /// # Errors
-    /// The first thing found wrong, or that the block is another array's.
+    /// The first violation found, or that the block belongs to another array.
     pub fn open_of(
         block: &[u8],
         block_type: BlockType,
@@ -182,11 +182,10 @@ impl Envelope {
         if found == array { Ok(body) } else { Err(FormatError::ForeignArray { found }) }
     }
 
-    /// As [`Envelope::open_of`], for a block of which every byte was verified by what stands beside
-    /// it.
+    /// As [`Envelope::open_of`], for a block whose bytes were all verified by its block metadata.
     ///
     /// # Errors
-    /// The same, but for the checksum.
+    /// As [`Envelope::open_of`], without the checksum.
     pub(super) fn open_verified(
         block: &[u8],
         block_type: BlockType,
@@ -204,7 +203,7 @@ fn checksum_of(covered: &[u8], array: ArrayUuid) -> u32 {
 
 const _: () = assert!(size_of::<Raw>() == Envelope::BYTES);
 
-/// 128 random bits.
+/// 128 random bits, as bytes in order.
 pub type Uuid = [u8; 16];
 
 /// Writes a UUID the usual way.

@@ -3,10 +3,10 @@
 //!
 //! Each takes arbitrary bytes and panics if an invariant breaks:
 //! * no input panics a decoder;
-//! * what decodes can be encoded, and decodes again to the same value.
+//! * everything that decodes can be encoded, and decodes again to the same value.
 //!
-//! A right checksum is hard to hit by chance, so each input is tried twice: as it is, and with its
-//! envelope made right around whatever the body says.
+//! A correct checksum is hard to hit by chance, so each input is tried twice: as it is, and with a
+//! correct envelope for its body.
 
 use std::fmt::Debug;
 
@@ -64,7 +64,7 @@ pub fn oob(input: &[u8]) {
     let (oob, data) = input.split_at(input.len().min(OOB_BYTES));
     let seed = Seed::of(ARRAY);
     for data_chunks in [0, 1, 31] {
-        // Nothing is promised but an answer.
+        // Any answer is correct; only a panic is a bug.
         let _ = Oob::verify_chunk(seed, oob, data, data_chunks);
     }
     for place in PLACES {
@@ -80,7 +80,8 @@ pub fn oob(input: &[u8]) {
 const PLACES: [Place; 6] =
     [Place::Header, Place::Chunk, Place::Index, Place::Superblock, Place::Hole, Place::Filler];
 
-/// Makes a genuine record of the input's fields; it must verify, and any other byte must not.
+/// Builds a valid record from the input's fields; it must verify, and must not with any other byte
+/// changed.
 fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8]) {
     let data_chunks = usize::from(input[60] % 32);
     let role = Role(input[38]);
@@ -119,7 +120,7 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
     assert_eq!(verify(&bytes), None, "byte {spoilt} does not matter");
 }
 
-/// Tries the input as it is and with its envelope made right.
+/// Tries the input as it is and with a corrected envelope.
 fn try_block(input: &[u8], block_type: BlockType, attempt: impl Fn(&[u8], ArrayUuid)) {
     attempt(input, ARRAY);
     let mut block = whole_block(input);
@@ -132,14 +133,14 @@ fn try_block(input: &[u8], block_type: BlockType, attempt: impl Fn(&[u8], ArrayU
     attempt(&block, ARRAY);
 }
 
-/// The input as a block, cut or filled up with zeros.
+/// The input as a block, truncated or padded with zeros.
 fn whole_block(input: &[u8]) -> Vec<u8> {
     let mut block = input[..input.len().min(BLOCK_BYTES)].to_vec();
     block.resize(BLOCK_BYTES, 0);
     block
 }
 
-/// What decodes, encodes and decodes again to the same.
+/// Asserts that a decoded value encodes and decodes again to the same value.
 fn stable<T: Debug + PartialEq>(
     block: &[u8],
     decode: impl Fn(&[u8]) -> Result<T, FormatError>,
@@ -266,7 +267,7 @@ fn header_of(scheme: Scheme) -> SegmentHeader {
     }
 }
 
-/// An index block with an entry of every kind.
+/// A summary block with an entry of every kind.
 #[must_use]
 pub fn index_seeds() -> Vec<Vec<u8>> {
     let kinds = [

@@ -1,7 +1,7 @@
 //! The segment header: the first block of each of a segment's zones, the same on all of them.
 //!
-//! Durable before the segment's first chunk; any one valid copy is enough. Its out-of-band record
-//! tells the column it was written for.
+//! It is durable before the segment's first chunk; any one valid copy is enough. Its block metadata
+//! names the column that it was written for.
 
 use bytes::Bytes;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -16,13 +16,13 @@ use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 pub(super) const NO_ZONE: u32 = u32::MAX;
 
-/// What a segment is filled by.
+/// The source of a segment's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum StreamKind {
     /// Writes of the volume's users.
     User = 1,
-    /// Blocks moved out of segments that are reclaimed.
+    /// Blocks relocated out of segments that are reclaimed.
     Relocation = 2,
 }
 
@@ -43,19 +43,18 @@ pub struct SegmentHeader {
     pub segment: u64,
     /// The incarnation of its zones; every block of the segment repeats it.
     pub generation: u64,
-    /// The array epoch in which it was made.
+    /// The array epoch in which it was created.
     pub epoch: u64,
-    /// What it is filled by.
+    /// The source of its blocks.
     pub stream: StreamKind,
-    /// Whether chunks of a group may lie in any order (Zone Append), so that a table tells
-    /// which stripe each belongs to.
+    /// Whether chunks of a group may be in any order (Zone Append), with a table of their stripes.
     pub tabled: bool,
-    /// The shape, from which every offset follows.
+    /// The shape, which determines every offset.
     pub geometry: SegmentGeometry,
-    /// The usable blocks of its zones, from which the shape follows.
+    /// The usable blocks of its zones, which determine the shape.
     pub zone_capacity: BlockCount,
-    /// Each column's zone; `None` where the member was missing when the segment was made, or it is
-    /// not on the column.
+    /// Each column's zone; `None` if the member was missing when the segment was created, or the
+    /// segment is not on the column.
     pub zones: Vec<Option<ZoneId>>,
 }
 
@@ -73,10 +72,10 @@ struct Raw {
     parity_chunks: u8,
     /// The code of the scheme's [`Arrangement`].
     rotation: u8,
-    /// The unit of writes, as in superblock records: 0 where metadata is beside each block.
+    /// The write unit, as in superblock records: 0 if metadata is beside each block.
     frame_exponent: u8,
     reserved: [u8; 2],
-    /// The columns that it is not on, a bit each.
+    /// A bit for each column that it is not on.
     absent: U32,
     chunk_blocks: U32,
     group_rows: U32,
@@ -86,7 +85,7 @@ struct Raw {
 }
 
 impl SegmentHeader {
-    /// The header block.
+    /// The header block, with its envelope.
     #[must_use]
     pub fn encode(&self, array: ArrayUuid) -> Bytes {
         let scheme = self.geometry.scheme();
@@ -125,7 +124,7 @@ impl SegmentHeader {
     /// The header in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], array: ArrayUuid) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::SegmentHeader, array)?;
         let (raw, _) =
@@ -186,7 +185,7 @@ fn decode_geometry(raw: &Raw) -> Result<SegmentGeometry, FormatError> {
         .ok_or(FormatError::Field { field: "rows" })
 }
 
-/// Whether segments may have chunks of so many blocks, and groups of so many rows.
+/// Whether segments may have chunks of so many blocks and groups of so many rows.
 pub(super) fn chunks_are_legal(blocks: u32, rows: u32) -> bool {
     (1..=1024).contains(&blocks) && (1..=MAX_SEAL_ROWS).contains(&rows)
 }

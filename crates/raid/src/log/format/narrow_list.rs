@@ -1,6 +1,6 @@
-//! The roster of narrow segments, in superblock records: docs/format.md, section 4.
+//! The narrow list in superblock records: docs/format.md, section 4.
 //!
-//! All of it is in one record, so that the newest that can be read says everything.
+//! The whole list is in one record, so that the newest readable one is complete.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -15,20 +15,20 @@ use crate::scheme::ColumnSet;
 /// The narrow segments that are alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
-    /// Of those with smaller generations all that are alive are listed.
+    /// Every live narrow segment with a smaller generation is listed.
     pub below: u64,
-    /// What their headers say, ascending by generation.
+    /// Headers of the segments, ascending by generation.
     pub segments: Vec<SegmentHeader>,
 }
 
-/// What is before the zones of a segment, one of each of its columns.
+/// The fixed part of an entry, followed by one zone for each column of the segment.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct Raw {
     segment: U64,
     generation: U64,
     epoch: U64,
-    /// The columns that it is not on, a bit each.
+    /// A bit for each column that it is not on.
     absent: U32,
     chunk_blocks: U32,
     group_rows: U32,
@@ -40,7 +40,7 @@ struct Raw {
 const _: () = assert!(size_of::<Raw>() == 40);
 
 impl Roster {
-    /// Bytes that a segment on so many columns takes.
+    /// Bytes of a segment on so many columns.
     pub(in crate::log) const fn bytes_of(columns: usize) -> usize {
         size_of::<Raw>() + columns * size_of::<U32>()
     }
@@ -67,7 +67,7 @@ impl Roster {
         bytes
     }
 
-    /// The roster of an array in some bytes, to the last of these.
+    /// Decodes the list of an array, up to the end of the bytes.
     pub(super) fn decode(bytes: &[u8], config: &ArrayConfig) -> Option<Self> {
         let (below, mut rest) = U64::ref_from_prefix(bytes).ok()?;
         let below = below.get();

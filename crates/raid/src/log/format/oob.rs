@@ -1,4 +1,4 @@
-//! The 64 bytes beside every block.
+//! The 64 bytes of metadata beside every block.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -21,11 +21,10 @@
 //! | 60..64 | own checksum | own |
 //!
 //! *Coded* fields of parity blocks are the parity of those of the data blocks, so a lost block's
-//! identity is rebuilt with its data and verifiable by it. The *data checksum* is CRC-32C over
-//! (array UUID, LBA, sequence, data): a block that was misdirected or is an older version does
-//! not verify. The *own checksum* covers (array UUID, payload digest, bytes 0..60), where the
-//! payload digest is the data checksum of a data block and CRC-32C over (array UUID, payload) of
-//! any other.
+//! identity is reconstructed with its data, and verifies it. The *data checksum* is CRC-32C over
+//! (array UUID, LBA, sequence, data): a misdirected block or an older version does not verify. The
+//! *own checksum* covers (array UUID, payload digest, bytes 0..60). The payload digest is the data
+//! checksum of a data block, and CRC-32C over (array UUID, payload) of any other block.
 
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -36,27 +35,27 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, ColumnSet, Role};
 
-/// How many leading bytes of the record are erasure-coded with the data.
+/// Length of the leading part of the record that is erasure-coded with the data.
 pub const CODED_BYTES: usize = 24;
 
-/// What a data chunk's block holds.
+/// Contents of a data chunk's block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ContentKind {
     /// A block of the volume.
     Data = 1,
-    /// Zeros that fill a stripe.
+    /// Zeros that fill a partial stripe.
     Padding = 2,
-    /// Trimmed extents.
+    /// A list of trimmed extents.
     Tombstone = 3,
-    /// Index entries moved out of memory.
+    /// A page of the index.
     Mapping = 4,
     /// A block of the volume whose contents are lost: reading it is an error.
     Lost = 5,
 }
 
 impl ContentKind {
-    /// The kind of a stored value.
+    /// The kind for a stored value.
     #[must_use]
     pub const fn of(value: u32) -> Option<Self> {
         match value {
@@ -70,25 +69,25 @@ impl ContentKind {
     }
 }
 
-/// What a block is for, beyond what its stripe says of it.
+/// Purpose of a block, apart from its stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Place {
-    /// A segment header.
+    /// The header of a segment.
     Header = 1,
     /// A block of a stripe's chunk.
     Chunk = 2,
-    /// A block of an index run.
+    /// A block of a summary.
     Index = 3,
-    /// A superblock record.
+    /// A record in a superblock zone.
     Superblock = 4,
-    /// Stands in for a chunk block that could not be rebuilt.
+    /// Replaces a chunk block that could not be reconstructed.
     Hole = 5,
-    /// Fills a zone to its capacity behind a segment's last index run.
+    /// Fills a zone to its capacity behind a segment's last summary.
     Filler = 6,
 }
 
-/// The identity of a data block: what is erasure-coded.
+/// The identity of a data block: the erasure-coded part of its metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockIdentity {
     /// The block of the volume; zero for padding.
@@ -97,7 +96,7 @@ pub struct BlockIdentity {
     pub sequence: u64,
     /// The seeded checksum of the data.
     pub data_checksum: u32,
-    /// What it holds.
+    /// Contents of the block.
     pub kind: ContentKind,
 }
 
@@ -108,7 +107,7 @@ impl BlockIdentity {
         Self { lba, sequence, data_checksum: data_checksum(seed, lba, sequence, data), kind }
     }
 
-    /// The coded bytes.
+    /// The coded bytes of the identity.
     #[must_use]
     pub fn encode(&self) -> [u8; CODED_BYTES] {
         let coded = Coded {
@@ -120,7 +119,7 @@ impl BlockIdentity {
         zerocopy::transmute!(coded)
     }
 
-    /// The identity in coded bytes, if it is one.
+    /// Decodes an identity; `None` if the bytes are none.
     #[must_use]
     pub fn decode(bytes: &[u8; CODED_BYTES]) -> Option<Self> {
         let coded: Coded = zerocopy::transmute!(*bytes);
@@ -132,7 +131,7 @@ impl BlockIdentity {
         })
     }
 
-    /// Whether `data` is what this identity was made of.
+    /// Whether `data` matches the checksum of this identity.
     #[must_use]
     pub fn verifies(&self, seed: Seed, data: &[u8]) -> bool {
         data_checksum(seed, self.lba, self.sequence, data) == self.data_checksum
@@ -192,24 +191,24 @@ pub struct Oob {
     pub generation: u64,
     /// The stripe, counted through the segment.
     pub stripe: u32,
-    /// Chunks of the stripe.
+    /// Number of chunks in the stripe.
     pub width: u8,
     /// The column this block was written to.
     pub column: Column,
     /// The role its chunk plays in the stripe.
     pub role: Role,
-    /// What the block is for.
+    /// Purpose of the block.
     pub place: Place,
-    /// The columns that take part in the stripe, a bit each.
+    /// A bit for each column that takes part in the stripe.
     pub columns: u64,
     /// The columns of the array that its segment is not on.
     pub absent: ColumnSet,
-    /// Which block of its chunk this is, counted from zero; zero outside of chunks.
+    /// Position of the block in its chunk, counted from zero; zero outside of chunks.
     pub block_in_chunk: u16,
 }
 
 impl Oob {
-    /// What is beside a block that is no chunk.
+    /// The metadata of a block outside of chunks.
     #[must_use]
     pub const fn of_structure(
         place: Place,
@@ -231,8 +230,8 @@ impl Oob {
         }
     }
 
-    /// The record's bytes for a block with the given payload. `is_data` tells whether the coded
-    /// bytes are the payload's own identity, whose checksum then stands for it.
+    /// The record's bytes for a block with the given payload. With `is_data`, the coded bytes are
+    /// the payload's own identity, whose checksum then replaces the payload digest.
     #[must_use]
     pub fn encode(&self, seed: Seed, payload: &[u8], is_data: bool) -> [u8; OOB_BYTES] {
         let mut raw = Raw {
@@ -278,8 +277,8 @@ impl Oob {
         oob.checked(seed, bytes, digest, oob.role.index() < data_chunks)
     }
 
-    /// As [`Oob::verify_chunk`], of a block whose segment is not known: stripes of an array have as
-    /// many parity chunks, however wide they are.
+    /// As [`Oob::verify_chunk`], for a block of an unknown segment: all stripes of an array have
+    /// the same number of parity chunks, but not of data chunks.
     #[must_use]
     pub fn verify_any_chunk(
         seed: Seed,
@@ -291,8 +290,9 @@ impl Oob {
         Self::verify_chunk(seed, bytes, payload, width.saturating_sub(parity_chunks))
     }
 
-    /// Decodes and verifies what stands beside a chunk's block: of a data block by itself, as it
-    /// has the checksum of the data, which need not verify; of any other with its payload.
+    /// Decodes and verifies the metadata of a chunk's block. For a data block the payload is not
+    /// needed, as the metadata contains the data's checksum, and the data need not verify. Any
+    /// other block is verified with its payload.
     #[must_use]
     pub fn verify_metadata(
         seed: Seed,
@@ -311,14 +311,14 @@ impl Oob {
         oob.checked(seed, bytes, stored_digest(raw), true)
     }
 
-    /// Decodes and verifies a block that is no chunk.
+    /// Decodes and verifies a block outside of chunks.
     #[must_use]
     pub fn verify_other(seed: Seed, bytes: &[u8], payload: &[u8], place: Place) -> Option<Self> {
         let oob = Self::parse(bytes).filter(|oob| oob.place == place)?;
         oob.checked(seed, bytes, seed.checksum(&[payload]), false)
     }
 
-    /// The identity, where the coded bytes are one.
+    /// The identity, if the coded bytes are one.
     #[must_use]
     pub fn identity(&self) -> Option<BlockIdentity> {
         BlockIdentity::decode(&self.coded)
@@ -331,7 +331,7 @@ impl Oob {
         (genuine && same_data).then_some(self)
     }
 
-    /// The record's fields without verifying any: for looking at damaged media.
+    /// The record's fields without any verification, to examine damaged media.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let (raw, _) = Raw::ref_from_prefix(bytes).ok()?;
@@ -369,7 +369,7 @@ fn stored_digest(raw: &Raw) -> u32 {
 }
 
 fn own_checksum(seed: Seed, raw: &Raw, payload_digest: u32) -> u32 {
-    // The digest comes first; where the checksum is to be there is just the room for it.
+    // The digest comes first, in the space of the checksum field.
     let mut covered = [0; OOB_BYTES];
     covered[..4].copy_from_slice(&payload_digest.to_le_bytes());
     covered[4..].copy_from_slice(&raw.as_bytes()[..OOB_BYTES - 4]);

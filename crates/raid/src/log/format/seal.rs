@@ -1,33 +1,33 @@
-//! Seals of leftover segments, one behind the other in superblock records: docs/format.md, section
+//! Seals of leftover segments, one after the other in superblock records: docs/format.md, section
 //! 4.
 
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 
-/// The most rows a seal decides on one by one.
+/// Most rows that a seal decides individually.
 pub const MAX_SEAL_ROWS: u32 = 16_384;
 
 /// Bytes before the bitmap.
 const SEAL_HEAD: usize = 24;
 
-/// Which stripes of a leftover segment count: decided once, kept until the segment is gone.
+/// The valid stripes of a leftover segment: decided once, kept until the segment is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealRecord {
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its generation.
+    /// Generation of the segment.
     pub generation: u64,
     /// Every stripe of rows below this one counts.
     pub rows: u32,
-    /// Stripes of the group that starts at `rows`, in order: whether they count.
+    /// Whether each stripe of the group that starts at `rows` counts, in order.
     pub valid: Vec<bool>,
 }
 
 impl SealRecord {
-    /// The most that one takes.
+    /// Largest size of one seal in bytes.
     pub(super) const BYTES_MOST: usize = SEAL_HEAD + MAX_SEAL_ROWS as usize / 8;
 
-    /// Bytes that it takes in a record.
+    /// Size in a record, in bytes.
     fn encoded_bytes(&self) -> usize {
         SEAL_HEAD + self.valid.len().div_ceil(8)
     }
@@ -44,7 +44,7 @@ impl SealRecord {
         }));
     }
 
-    /// The seal at the start of some bytes, and what is behind it.
+    /// Decodes the seal at the start of some bytes; returns the rest.
     fn decode(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (segment, rest) = U64::ref_from_prefix(bytes).ok()?;
         let (generation, rest) = U64::ref_from_prefix(rest).ok()?;
@@ -61,14 +61,14 @@ impl SealRecord {
     }
 }
 
-/// The bytes of some seals.
+/// Encodes seals one after the other.
 pub(super) fn encode(seals: &[SealRecord]) -> Vec<u8> {
     let mut bytes = Vec::new();
     seals.iter().for_each(|seal| seal.encode_to(&mut bytes));
     bytes
 }
 
-/// The seals in some bytes, to the last of these; each segment once, in their order.
+/// Decodes seals up to the end of the bytes; each segment once, in their order.
 pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<SealRecord>> {
     let mut seals: Vec<SealRecord> = Vec::new();
     while !bytes.is_empty() {
@@ -82,7 +82,7 @@ pub(super) fn decode(mut bytes: &[u8]) -> Option<Vec<SealRecord>> {
     Some(seals)
 }
 
-/// As few lists of seals as fit in so many bytes each, in their order.
+/// The fewest lists of seals that fit into so many bytes each, in their order.
 pub(super) fn pack<'a>(
     seals: impl IntoIterator<Item = &'a SealRecord>,
     most_bytes: usize,
@@ -97,7 +97,7 @@ pub(super) fn pack<'a>(
     lists
 }
 
-/// How many lists that are.
+/// Number of these lists.
 pub(super) fn count_packed<'a>(
     seals: impl IntoIterator<Item = &'a SealRecord>,
     most_bytes: usize,
@@ -105,7 +105,7 @@ pub(super) fn count_packed<'a>(
     packed(seals, most_bytes).filter(|(begins, _)| *begins).count()
 }
 
-/// Seals, and whether a list begins with each.
+/// Seals, with a flag for each that begins a list.
 fn packed<'a>(
     seals: impl IntoIterator<Item = &'a SealRecord>,
     most_bytes: usize,
@@ -127,7 +127,7 @@ mod tests {
     fn seals_take_as_few_lists_as_they_fit_in() {
         let seal =
             |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
-        // The second of the large ones does not fit any more, the small ones behind it do.
+        // The second large one does not fit, but the small ones behind it do.
         let seals = [seal(1, 16_000), seal(2, 16_000), seal(3, 8), seal(4, 0)];
         let lists = pack(&seals, 2800);
         assert_eq!(lists, [&seals[..1], &seals[1..]]);

@@ -1,8 +1,8 @@
-//! Index runs: which block of the volume each chunk block of a span holds.
+//! Summaries: the block of the volume in each chunk block of a span.
 //!
-//! A run of a zone holds the entries of its own column and of its `m` predecessors. It is read
-//! instead of the blocks themselves when the index in memory is rebuilt; where it is damaged the
-//! blocks' own metadata tells the same.
+//! A summary holds the entries of its own column and of its `m` predecessors. It is read instead of
+//! the blocks when the index in memory is rebuilt. If it is damaged, the blocks' own metadata has
+//! the same content.
 
 use crate::log::format::bounds::LBA_LIMIT;
 use bytes::Bytes;
@@ -14,10 +14,10 @@ use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, MAX_COLUMNS};
 
-/// Entries of one index block: 16 bytes each after the fixed part.
+/// Entries of one summary block: 16 bytes each after the fixed part.
 pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
 
-/// What a chunk block holds, as the index tells it.
+/// Contents of a chunk block according to its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EntryKind {
@@ -25,15 +25,15 @@ pub enum EntryKind {
     Empty = 0,
     /// A block of the volume.
     Data = 1,
-    /// Padding.
+    /// Zeros that fill a partial stripe.
     Padding = 2,
     /// Trimmed extents, to be read from the block itself.
     Tombstone = 3,
-    /// A mapping block.
+    /// A page of the index.
     Mapping = 4,
     /// A block of the volume whose contents are lost.
     Lost = 5,
-    /// A parity block.
+    /// Parity of the stripe's data.
     Parity = 6,
 }
 
@@ -52,14 +52,14 @@ impl EntryKind {
     }
 }
 
-/// One chunk block.
+/// Summary entry of one chunk block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// The block's sequence; zero where it has none.
+    /// The block's sequence; zero if it has none.
     pub sequence: u64,
-    /// The block of the volume; zero where it has none.
+    /// The block of the volume; zero if it has none.
     pub lba: Lba,
-    /// What it holds.
+    /// Contents of the block.
     pub kind: EntryKind,
     /// Its stripe, counted within the group.
     pub stripe_in_group: u16,
@@ -71,14 +71,14 @@ impl IndexEntry {
         Self { sequence: 0, lba: Lba(0), kind: EntryKind::Empty, stripe_in_group: 0 };
 }
 
-/// One block of an index run.
+/// One block of a summary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexBlock {
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its generation.
+    /// Generation of the segment.
     pub generation: u64,
-    /// The column whose entries these are.
+    /// The column of the entries.
     pub column: Column,
     /// The span they cover.
     pub span: u32,
@@ -119,7 +119,7 @@ const _: () = assert!(
 );
 
 impl IndexBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
     /// If there are too many entries, or one's LBA is above 2^40 (volumes are smaller).
@@ -147,10 +147,10 @@ impl IndexBlock {
         block.freeze()
     }
 
-    /// The index block in a block.
+    /// The summary block in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], array: ArrayUuid) -> Result<Self, FormatError> {
         let mut entries = Vec::new();
         let body = Envelope::open_of(block, BlockType::Index, array)?;
@@ -158,11 +158,11 @@ impl IndexBlock {
         Ok(Self { entries, ..decoded })
     }
 
-    /// Adds the entries of a block of which every byte was verified by what stands beside it to
-    /// others; returns the rest.
+    /// Appends the entries of a block whose bytes were all verified by its block metadata to
+    /// `entries`; returns the fixed part.
     ///
     /// # Errors
-    /// What is wrong with it; some of its entries may be among the others then.
+    /// The first violation of the format; some entries may have been appended.
     pub(in crate::log) fn decode_verified(
         block: &[u8],
         array: ArrayUuid,
@@ -182,7 +182,7 @@ impl IndexBlock {
         if usize::from(head.column) >= MAX_COLUMNS {
             return Err(FormatError::Field { field: "column" });
         }
-        // Found wrong in the end, so that nothing but this is asked of each.
+        // Errors are evaluated once for the whole block, as checking each entry costs time.
         let (mut largest, mut unknown) = (0, false);
         let entry = |bytes: &[u8; ENTRY]| {
             let raw = RawEntry::ref_from_bytes(bytes).expect("of its size");

@@ -1,9 +1,9 @@
-//! Superblock records: who belongs to the array, and decisions that recovery must not take twice.
+//! Superblock records: the members of the array, and decisions that recovery must not take twice.
 //!
-//! Each record is one block and repeats the whole state of the array's membership and ceilings, so
-//! that the newest valid record is enough whichever others are lost. Beside that it carries one of:
-//! nothing (a change of the repeated state), deaths of segments, seals of leftover segments, the
-//! end of a snapshot, where a checkpoint of the index is, or which narrow segments are alive.
+//! Each record is one block and repeats the whole membership and the ceilings, so the newest valid
+//! record is enough if all others are lost. In addition it carries one of: nothing (a change of the
+//! repeated state), deaths of segments, seals of leftover segments, the end of a snapshot, a
+//! checkpoint pointer, or the narrow list.
 
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::log::format::config::{
@@ -36,15 +36,15 @@ impl fmt::Display for MemberUuid {
     }
 }
 
-/// Where a member stands.
+/// Service state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MemberState {
-    /// Holds every chunk of its column.
+    /// It holds every chunk of its column.
     Online = 1,
-    /// Takes new chunks; older ones are being rebuilt.
+    /// It takes new chunks; older ones are being rebuilt.
     Rebuilding = 2,
-    /// Missed writes: its contents count for nothing.
+    /// It missed writes: its contents are invalid.
     Failed = 3,
 }
 
@@ -53,60 +53,60 @@ pub enum MemberState {
 pub struct MemberEntry {
     /// The drive in this slot.
     pub uuid: MemberUuid,
-    /// Where it stands.
+    /// Its service state.
     pub state: MemberState,
-    /// The epoch in which it came to stand there.
+    /// The epoch of its last change of state.
     pub since_epoch: u64,
 }
 
-/// What a record says beyond the state every record repeats.
+/// The part of a record that is not repeated in every other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordBody {
-    /// Nothing.
+    /// No further content.
     State,
-    /// Generations of dead segments, as builds recorded them that did not name their zones.
+    /// Generations of dead segments, from builds that did not record their zones.
     Dead(Vec<u64>),
     /// Seals of segments: one, or as many as fit.
     Seals(Vec<SealRecord>),
-    /// Closes a snapshot: with the `records` records before it in its zone, it says everything
-    /// that still matters, so that the member's other superblock zone is not needed any more.
+    /// Closes a snapshot. With the `records` records before it in its zone, it contains all current
+    /// information, so that the member's other superblock zone is not needed any more.
     SnapshotEnd {
         /// How many records of the zone before this one belong to the snapshot.
         records: u32,
     },
     /// A checkpoint of the index is complete and durable. Nothing depends on it.
     Checkpoint(CheckpointPointer),
-    /// Segments whose every live block has a durable copy elsewhere, and where blocks of them may
-    /// be.
+    /// Segments whose live blocks all have a durable copy elsewhere, and the zones that may still
+    /// hold their blocks.
     Deaths(Vec<Death>),
     /// The narrow segments that are alive.
     Roster(Roster),
 }
 
-/// One record.
+/// One superblock record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuperblockRecord {
-    /// What the array is.
+    /// Configuration of the array.
     pub config: ArrayConfig,
-    /// Distinguishes histories that were started apart from each other.
+    /// Distinguishes histories that were started apart.
     pub lineage: u64,
-    /// Counts changes of membership.
+    /// Number of membership changes.
     pub epoch: u64,
-    /// Drawn at random with each epoch: two histories with the same epoch differ here.
+    /// Random for each epoch: two histories with the same epoch differ here.
     pub epoch_tag: u64,
-    /// Counts records.
+    /// Number of the record, increasing.
     pub record_sequence: u64,
     /// The drive this record was written to.
     pub slot: Column,
-    /// That drive's identity.
+    /// UUID of that drive.
     pub member: MemberUuid,
     /// Every member, by slot.
     pub members: Vec<MemberEntry>,
-    /// No sequence at or above this was ever given out.
+    /// Every assigned sequence is below this.
     pub sequence_ceiling: u64,
-    /// No segment number at or above this was ever given out.
+    /// Every assigned segment number is below this.
     pub segment_ceiling: u64,
-    /// What else it says.
+    /// Further content.
     pub body: RecordBody,
 }
 
@@ -146,7 +146,7 @@ struct Raw {
     segment_ceiling: U64,
     volume: U16,
     shard: u8,
-    /// How many other shards there are.
+    /// Number of other shards.
     other_shards: u8,
     body_bytes: U32,
     members: [RawMember; MAX_COLUMNS],
@@ -155,31 +155,30 @@ struct Raw {
 const FIXED: usize = size_of::<Raw>();
 const _: () = assert!(size_of::<RawMember>() == 32 && FIXED == 136 + 32 * MAX_COLUMNS);
 
-/// Bytes that a record's body may take.
+/// Bytes available for a record's body.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
 const _: () = assert!(SealRecord::BYTES_MOST <= BODY_BYTES);
 
 impl RecordBody {
-    /// How many dead segments one record can name.
+    /// Most dead segments in one record without zones.
     pub const MAX_DEAD: usize = BODY_BYTES / 8;
 
-    /// How many deaths one record can tell, in an array of so many columns.
+    /// Most deaths in one record, in an array of so many columns.
     #[must_use]
     pub const fn deaths_most(columns: usize) -> usize {
         BODY_BYTES / Death::bytes(columns)
     }
 
-    /// How many narrow segments a roster can list, in an array of this scheme with one data chunk a
-    /// stripe.
+    /// Most narrow segments in the list, in an array of this scheme with one data chunk per stripe.
     #[must_use]
     pub const fn listed_most(scheme: Scheme) -> usize {
         Self::LISTED_BYTES / Roster::bytes_of(1 + scheme.parity())
     }
 
-    /// Bytes of a roster's record for what it lists.
+    /// Bytes available for the entries of a narrow list.
     pub(in crate::log) const LISTED_BYTES: usize = BODY_BYTES - size_of::<u64>();
 
-    /// The fewest records that hold these deaths, of one array, in their order.
+    /// The fewest records that hold these deaths of one array, in their order.
     #[must_use]
     pub fn of_deaths(deaths: impl IntoIterator<Item = Death>) -> Vec<Self> {
         let deaths: Vec<_> = deaths.into_iter().collect();
@@ -194,7 +193,7 @@ impl RecordBody {
         seal::pack(seals, BODY_BYTES).into_iter().map(Self::Seals).collect()
     }
 
-    /// How many records that are.
+    /// Number of records for these seals.
     #[must_use]
     pub fn count_of_seals<'a>(seals: impl IntoIterator<Item = &'a SealRecord>) -> usize {
         seal::count_packed(seals, BODY_BYTES)
@@ -248,7 +247,7 @@ impl RecordBody {
 }
 
 impl SuperblockRecord {
-    /// The record's block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
     /// If the body does not fit: callers split lists of deaths and of seals.
@@ -314,10 +313,10 @@ impl SuperblockRecord {
         }
     }
 
-    /// The record in a block, of whatever array.
+    /// Decodes a record of any array.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8]) -> Result<Self, FormatError> {
         let (array, payload) = Envelope::open(block, BlockType::Superblock)?;
         let (raw, body) =

@@ -1,7 +1,7 @@
-//! Tombstone blocks: extents of the volume that read as zeros since a sequence.
+//! Tombstone blocks: extents of the volume that read as zeros since a trim.
 //!
-//! They travel in stripes like data. Each extent keeps the sequence of the trim that made it when
-//! the block is moved.
+//! They are written in stripes like data. Each extent keeps the sequence of its trim when the block
+//! is relocated.
 
 use bytes::Bytes;
 use zerocopy::little_endian::U64;
@@ -19,9 +19,9 @@ pub const EXTENTS_PER_TOMBSTONE: usize = (BLOCK_BYTES - Envelope::BYTES) / EXTEN
 /// A range that reads as zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrimExtent {
-    /// The first block.
+    /// First block of the extent.
     pub lba: Lba,
-    /// How many.
+    /// Number of blocks.
     pub blocks: u64,
     /// The sequence of the trim.
     pub sequence: u64,
@@ -43,7 +43,7 @@ struct RawExtent {
 }
 
 impl TombstoneBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
     /// If there are too many extents.
@@ -67,7 +67,7 @@ impl TombstoneBlock {
     /// The extents in a block, each within a volume of `volume_blocks` blocks.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], array: ArrayUuid, volume_blocks: u64) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::Tombstone, array)?;
         if !body.len().is_multiple_of(EXTENT) {

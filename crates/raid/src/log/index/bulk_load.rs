@@ -1,14 +1,15 @@
-//! Entering what pages say of settled segments, and counting what is valid, many entries at a time.
+//! Enters page entries of settled segments into the index, and counts valid blocks, many entries at
+//! a time.
 //!
-//! An entry that leads to a block of a settled segment counts as it is, unless something was
-//! replayed for its block of the volume. All that has to be known of the segment is how long its
-//! columns are, so it is not looked at for each entry, and what is valid in it is counted for all
-//! of them together. (6 ns an entry where looking at each takes 15; a TiB has 2^28.)
+//! An entry that points at a block of a settled segment is valid as it is, unless an entry for the
+//! same block of the volume was replayed. Only the column length of the segment is needed, so
+//! segments are not looked up for each entry, and valid blocks are counted for all entries
+//! together. (6 ns per entry instead of 15; a TiB has 2^28.)
 //!
-//! Whatever may be something else is left to [`tell`](super::pages::tell): trims, entries that lead
-//! to other segments, and blocks of segments in which pages told of tombstones, as one that is
-//! damaged may name one. Where all pages are read first the last are known in the end only, and
-//! counted again then ([`counting`](super::counting)).
+//! Everything else is left to [`tell`](super::pages::tell): trims, entries that point at other
+//! segments, and blocks of segments with tombstones in pages, as an entry of a damaged segment may
+//! point at a tombstone block. If all pages are read first, such segments are known only at the
+//! end, and are counted again then ([`valid_counts`](super::valid_counts)).
 
 use zoneweave_zoned::Lba;
 
@@ -17,20 +18,20 @@ use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::map::{Entry, Index};
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
-/// Entries that lead to settled segments. Columns go by their numbers among those of all slots: to
-/// find the segment would be one more division for every entry.
+/// Entries that point at settled segments. Columns are numbered across all slots: looking up the
+/// segment would cost one more division per entry.
 pub(in crate::log) struct Plain {
     space: PbaSpace,
-    /// Blocks of each column; none of segments whose entries have to be looked at.
+    /// Blocks of each column; 0 for segments whose entries have to be examined.
     blocks: Vec<u32>,
-    /// How many entries lead to each column.
+    /// Number of entries that point at each column.
     entered: Vec<u32>,
-    /// Those of a page.
+    /// Entries of the current page.
     of_page: Vec<Entry>,
 }
 
 impl Plain {
-    /// None yet, of these segments.
+    /// Starts without entries, for these segments.
     pub(in crate::log) fn of<'a>(
         space: PbaSpace,
         segments: impl Iterator<Item = (SegmentSlot, &'a Segment)>,
@@ -47,8 +48,8 @@ impl Plain {
         Self { space, blocks, entered, of_page: Vec::new() }
     }
 
-    /// Enters what leads to one of them, except for blocks of which something is `known`; returns
-    /// the places of the other entries in the page.
+    /// Enters the entries that point at these segments, except for blocks in `known`. Returns the
+    /// positions of the other entries in the page.
     pub(in crate::log) fn enter(
         &mut self,
         index: &mut Index,
@@ -69,7 +70,7 @@ impl Plain {
                 _ => others.push(at),
             }
         }
-        // Taken out again: to look for each entry among them would cost more.
+        // Removed again: a lookup for each entry would cost more.
         for (lba, _) in known {
             let at = Lba(lba.0 - block.first.0).index();
             if let Some(pba) = std::mem::take(&mut plain[at]).address() {
@@ -82,8 +83,8 @@ impl Plain {
         others
     }
 
-    /// Enters what leads to one of them, except for blocks that are mapped already; returns the
-    /// entries, and the places of the other ones in the page.
+    /// Enters the entries that point at these segments, except for blocks that are already mapped.
+    /// Returns the entries, and the positions of the others in the page.
     pub(in crate::log) fn enter_unmapped(
         &mut self,
         index: &mut Index,
@@ -94,7 +95,7 @@ impl Plain {
         let mut others = Vec::new();
         plain.clear();
         plain.resize(block.entries.len(), Entry::default());
-        // The last page may tell of fewer blocks than it has room for in memory.
+        // The last page may have fewer entries on media than in memory.
         let mut told = block.entries.iter().zip(plain.iter_mut()).enumerate();
         index.tell_all(page, |mapped| match told.next() {
             None | Some((_, (Mapped::Nowhere, _))) => {}
@@ -110,18 +111,18 @@ impl Plain {
         (plain, others)
     }
 
-    /// Counts an entry, if it leads to one of them.
+    /// Counts an entry, if it points at one of these segments.
     pub(in crate::log) fn count(&mut self, pba: Pba) -> bool {
         count(self.space, &self.blocks, &mut self.entered, pba)
     }
 
-    /// Whether anything was counted in a segment.
+    /// Whether an entry of a segment was counted.
     pub(in crate::log) fn has_entered(&self, slot: SegmentSlot) -> bool {
         let columns = self.entered.get(self.space.columns_of(slot));
         columns.is_some_and(|entered| entered.iter().any(|entered| *entered > 0))
     }
 
-    /// Counts what was entered as valid in its segments.
+    /// Adds the entries to the valid counts of their segments.
     pub(in crate::log) fn end(self, segments: &mut SegmentTable) {
         let columns = self.space.columns_of(SegmentSlot(0)).len();
         for (slot, entered) in (0..).map(SegmentSlot).zip(self.entered.chunks(columns)) {
@@ -135,7 +136,7 @@ impl Plain {
     }
 }
 
-/// Counts an address, if it is in one of the columns that have so many blocks.
+/// Counts an address, if it is within one of these columns.
 #[inline]
 fn count(space: PbaSpace, blocks: &[u32], entered: &mut [u32], pba: Pba) -> bool {
     let (column, block) = space.column(pba);

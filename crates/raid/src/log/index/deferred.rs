@@ -1,13 +1,13 @@
-//! What lists tell of blocks whose pages are not in memory, kept aside until somebody asks for one
-//! of these.
+//! Deferred entries: replayed summary entries of blocks whose pages are absent, kept until one of
+//! these pages is needed.
 //!
-//! To enter an entry into the index costs several cache misses, and to keep it aside hardly one (67
-//! and 22 ns for a block, its share of reading the list included): a start that serves users before
-//! it has read the index need not wait for more. Entries lie in *groups*, of the blocks of so many
-//! pages each, in the order in which they were replayed; a group is entered as a whole.
+//! Entering an entry into the index costs several cache misses; deferring it costs hardly one (67
+//! and 22 ns per block, including the share of reading the summary). A start that serves users
+//! before it has read the index therefore need not wait for more. Entries are in *groups* of the
+//! blocks of several pages, in the order of replay; a group is entered as a whole.
 //!
-//! Several entries may tell of one block. Whatever is older than another is left out when a group
-//! would grow, so what is kept is at most some three times what counts.
+//! A block may have several entries. Before a group grows, entries older than another of the same
+//! block are removed, so about three times the newest entries are kept at most.
 
 use std::ops::Range;
 
@@ -18,14 +18,14 @@ use crate::log::engine::address::{Page, Pba};
 /// Groups of a volume, unless it is large: few enough for the ends of all to stay in a cache.
 const GROUPS: u64 = 1024;
 
-/// Pages of a group at the most: whoever asks for one waits until all of it is entered.
+/// Most pages of a group: a request for one of them waits until the whole group is entered.
 const GROUP_PAGES: u64 = 64;
 
-/// Entries of a group from which on it is looked through before it grows: so many in all groups
-/// take 100 MiB.
+/// Entries of a group from which old ones are removed before it grows: with so many in all groups,
+/// they take 100 MiB.
 const LOOKED_THROUGH: usize = 4096;
 
-/// Where a block is, as a list tells.
+/// Address of a block according to a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Entry {
     pub(in crate::log) lba: Lba,
@@ -49,34 +49,33 @@ pub(in crate::log) struct Deferred {
 }
 
 impl Deferred {
-    /// Of so many pages, for so many entries if they are spread evenly.
+    /// For so many pages, and so many entries if evenly distributed.
     pub(in crate::log) fn new(page_entries: u64, pages: u64, entries: u64) -> Self {
         let group_pages = pages.div_ceil(GROUPS).clamp(1, GROUP_PAGES);
         let groups = pages.div_ceil(group_pages).max(1);
         let room = Lba(entries.div_ceil(groups)).index();
-        // What is drawn at random is spread less evenly.
+        // Random entries are distributed less evenly.
         let room = (room + room / 4).min(LOOKED_THROUGH);
         let groups = (0..groups).map(|_| Vec::with_capacity(room)).collect();
         Self { page_entries, group_blocks: group_pages * page_entries, groups, entries: 0 }
     }
 
-    /// Keeps an entry aside.
+    /// Defers an entry.
     pub(in crate::log) fn push(&mut self, entry: Entry) {
         let group = &mut self.groups[Lba(entry.lba.0 / self.group_blocks).index()];
         if group.len() == group.capacity() && group.len() >= LOOKED_THROUGH {
             let before = group.len();
             leave_out_older(group);
             self.entries -= (before - group.len()) as u64;
-            // It would be looked through for each entry that comes, otherwise.
+            // Otherwise the group would be searched again for each new entry.
             group.reserve(group.len());
         }
         group.push(entry);
         self.entries += 1;
     }
 
-    /// Whether they tell of more blocks than half as many as there may be entries. Looks through
-    /// all of them if there are more entries than that, which is when there are twice as many as
-    /// there were then at the least.
+    /// Whether the entries concern more than `most / 2` blocks. All are examined if there are more
+    /// than `most` entries; then their number has at least doubled since the last time.
     pub(in crate::log) fn exceeds(&mut self, most: u64) -> bool {
         if self.entries <= most {
             return false;
@@ -86,17 +85,17 @@ impl Deferred {
         self.entries > most / 2
     }
 
-    /// Whether nothing is left.
+    /// Whether no entries are left.
     pub(in crate::log) fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
-    /// The group that tells of a page.
+    /// The group of a page.
     pub(in crate::log) fn group_of(&self, page: Page) -> Group {
         Group(Lba(page.0 * self.page_entries / self.group_blocks).index())
     }
 
-    /// A group that tells of some of these pages and is not entered yet.
+    /// A group for some of these pages that is not entered yet.
     pub(in crate::log) fn near(&self, pages: Range<Page>) -> Option<Group> {
         if pages.is_empty() {
             return None;
@@ -105,12 +104,12 @@ impl Deferred {
         (first..=last).find(|group| !self.groups[*group].is_empty()).map(Group)
     }
 
-    /// A group that is not entered yet, from one on.
+    /// The next group from this one on that is not entered yet.
     pub(in crate::log) fn next(&self, Group(from): Group) -> Option<Group> {
         (from..self.groups.len()).find(|group| !self.groups[*group].is_empty()).map(Group)
     }
 
-    /// Takes what is told of the blocks of a group: by block, the newest entries of each.
+    /// Takes the entries of a group: the newest of each block, ordered by block.
     pub(in crate::log) fn take(&mut self, Group(group): Group) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.groups[group]);
         self.entries -= entries.len() as u64;
@@ -121,8 +120,8 @@ impl Deferred {
 
 /// Sorts entries by block, and keeps the newest of each: several if they are equally new.
 fn leave_out_older(entries: &mut Vec<Entry>) {
-    // In order otherwise: of two copies that are alike in everything the first is as good. Sorted
-    // by one number, for most blocks are told of once.
+    // The sort is stable: of two equal copies the first is as good. It uses a single key, as most
+    // blocks have one entry.
     entries.sort_by_key(|entry| entry.lba);
     let (mut first, mut kept) = (0, 0);
     while let Some(Entry { lba, .. }) = entries.get(first).copied() {
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
     use crate::log::format::checkpoint::address::Address;
 
-    /// All blocks are in a few groups, so that these are looked through time and again.
+    /// All blocks are in a few groups, so that these are searched repeatedly.
     #[test]
     fn the_newest_of_each_block_is_kept_and_little_else() {
         let (page_entries, pages) = (1 << 14, 2);

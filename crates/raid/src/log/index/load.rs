@@ -1,20 +1,18 @@
-//! The index while part of it is on media still: its pages are read when somebody asks for them.
+//! Loads absent pages of the index on demand.
 //!
-//! A start serves users as soon as it has replayed what the newest checkpoint does not know. The
-//! pages of that checkpoint which it did not need are *absent*: whoever reads, writes or trims a
-//! block of one waits until it is there, and a task reads the others meanwhile. A page never
-//! becomes absent again.
+//! A start serves users once it has replayed everything newer than the checkpoint. The pages of the
+//! checkpoint that it did not need are *absent*. A request for a block of an absent page waits
+//! until the page is loaded, while a task loads the others. A page does not become absent again.
 //!
-//! * While pages are absent what is valid in a segment is not known: every segment that the start
-//!   found is kept, so that none is freed or moved out. Segments opened since hold what users
-//!   wrote, whose pages are there.
-//! * No checkpoint is written while pages are absent: it would have to tell what they tell.
-//! * What was replayed is entered when a page is asked for that it is near to, before the page,
-//!   with its sequence. A page says less than these: the same rule decides as where a start reads
-//!   all of them (`recover/pages.rs`).
-//! * A page that turns out not to be what it seemed, when users were served already, stops
-//!   everything that needs it; that no checkpoint counts is made durable, so that the next start
-//!   reads every list.
+//! * While pages are absent, the valid counts of segments are unknown. Every segment that the start
+//!   found is therefore retained, neither freed nor relocated. Later segments hold users' writes,
+//!   whose pages are present.
+//! * No checkpoint is written while pages are absent, as it would need their entries.
+//! * Replayed entries are entered when a page near them is loaded, before the page, with their
+//!   sequences. A page has lower priority than these, by the same rule as in a start that reads all
+//!   pages ([`pages`](super::pages)).
+//! * If a page turns out to be invalid after users were served, all requests that need it fail, and
+//!   a void record is made, so that the next start reads every summary.
 
 use crate::log::index::absent::Absent;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,11 +39,11 @@ use crate::log::read::found::FoundBlock;
 use crate::log::recover::replay::rank;
 use crate::log::segment::table::Segment;
 
-/// Pages of those that somebody asks for that are read at a time.
+/// Requested pages that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;
 
 impl State {
-    /// Leaves all pages absent but some, and counts what is valid as far as that is known.
+    /// Marks all pages absent except `present`, and counts valid blocks as far as they are known.
     pub(in crate::log) fn leave_absent(
         &mut self,
         sequences: Sequences,
@@ -58,7 +56,7 @@ impl State {
                 self.count_in(pba);
             }
         }
-        // Those that nothing leads to yet, or not any more then, are counted when something does.
+        // Tombstones without entries that point at them are counted when there is one.
         let trims = self.tombstones.keys().copied().collect();
         self.settle_tombstones();
         let mut pages: BTreeMap<_, _> = self.checkpoints.pages().collect();
@@ -88,8 +86,7 @@ impl State {
         });
     }
 
-    /// Enters some of what was replayed near some pages and is not in the index yet; whether there
-    /// was any.
+    /// Enters a group of deferred entries near some pages; returns whether there was one.
     fn enter_deferred_near(&mut self, pages: Range<Page>) -> bool {
         let group = self.absent.as_ref().and_then(|absent| absent.deferred.near(pages));
         let group = group.filter(|_| !mutant(Mutant::DeferredLeftAside));
@@ -99,8 +96,8 @@ impl State {
         group.is_some()
     }
 
-    /// Enters some of what was replayed near no page that is absent; from which group on there may
-    /// be more.
+    /// Enters a group of deferred entries near no absent page; returns the position to continue
+    /// from.
     fn enter_deferred_without_page(&mut self, from: Group) -> Option<Group> {
         let group = self.absent.as_ref()?.deferred.next(from)?;
         mark(Mark::DeferredWithoutPage);
@@ -142,13 +139,13 @@ impl State {
         known.extend(replayed.into_iter().filter(|(page, _)| pages.contains_key(page)));
     }
 
-    /// Pages that are absent.
+    /// Number of absent pages.
     #[must_use]
     pub(in crate::log) fn absent_pages(&self) -> u64 {
         self.absent.as_ref().map_or(0, |absent| absent.pages.len() as u64)
     }
 
-    /// Absent pages of which something is in memory.
+    /// Number of absent pages with entries in memory.
     #[must_use]
     pub(in crate::log) fn pages_replayed(&self) -> u64 {
         self.absent.as_ref().map_or(0, |absent| absent.replayed.len() as u64)
@@ -160,13 +157,13 @@ impl State {
         self.absent.as_ref().is_some_and(|absent| absent.pages.contains_key(&page))
     }
 
-    /// Whether pages are being read.
+    /// Whether pages are still being loaded.
     #[must_use]
     pub(in crate::log) fn is_paging(&self) -> bool {
         self.absent.as_ref().is_some_and(|absent| !absent.under_way.is_empty())
     }
 
-    /// Whether something of a page is still to be entered.
+    /// Whether deferred entries of a page remain.
     #[must_use]
     pub(in crate::log) fn is_to_be_entered(&self, page: Page) -> bool {
         let Some(absent) = &self.absent else { return false };
@@ -174,34 +171,33 @@ impl State {
         absent.pages.contains_key(&page) || deferred.is_some() && !mutant(Mutant::DeferredLeftAside)
     }
 
-    /// Notes that a page is not what it seemed; whether that is news.
+    /// Records that a page is invalid; returns whether that is new.
     fn note_absent_unreadable(&mut self) -> bool {
         self.absent.as_mut().is_some_and(|absent| !std::mem::replace(&mut absent.failed, true))
     }
 
-    /// The pages that a range of blocks is in.
+    /// The pages of a range of blocks.
     fn pages_of(&self, lba: Lba, blocks: u64) -> Range<Page> {
         let entries = self.index.page_entries();
         Page(lba.0 / entries)..Page((lba.0 + blocks).div_ceil(entries))
     }
 
-    /// Enters what pages tell; returns what may be older or newer than what was replayed.
+    /// Enters loaded pages; returns entries whose age relative to replayed ones is unknown.
     ///
     /// # Errors
-    /// If one is not what it seemed, or something that it tells of is missing.
+    /// If a page is invalid, or a promised version is missing.
     fn enter_absent(
         &mut self,
         pages: &[(Page, FoundBlock)],
     ) -> Result<Vec<(Page, Told)>, Unusable> {
         let mut unclear = Vec::new();
         let Some(absent) = &self.absent else { return Err(Unusable) };
-        // What says which segments are settled may be gone, then.
+        // The settled state of segments may be gone then.
         if absent.failed {
             return Err(Unusable);
         }
         let newest = absent.newest;
-        // To know the segments takes a look at each of them: for few entries that is more than it
-        // spares.
+        // Preparing all segments costs more than it saves for few entries.
         let columns = self.segments.slots() * self.scheme().columns() as u64;
         let worth_it = pages.len() as u64 * self.index.page_entries() >= columns;
         let plain = |(slot, segment): &(SegmentSlot, &Segment)| {
@@ -231,7 +227,7 @@ impl State {
         let others = plain.enter(&mut self.index, page, block, &known);
         tell(self, page, block, others, |state, told| {
             match told.meets(replayed_in(&known, told.lba), bound) {
-                // What weak stripes tell of was read before.
+                // Weak stripes, which may hold promised versions, were read before.
                 Meets::Missing => missing = true,
                 Meets::LeftOut | Meets::Newer => {}
                 Meets::Unclear => unclear.push((page, told)),
@@ -244,12 +240,12 @@ impl State {
         if missing { Err(Unusable) } else { Ok(()) }
     }
 
-    /// The sequence of what was replayed for a block of an absent page.
+    /// The sequence of the replayed version of a block in an absent page.
     fn replayed(&self, page: Page, lba: Lba) -> Option<u64> {
         replayed_in(self.absent.as_ref()?.replayed.get(&page)?, lba)
     }
 
-    /// Lets a page decide where a block is of which something was replayed, if that is older.
+    /// Maps a block as its page says, if the replayed version is older.
     fn decide_absent(&mut self, page: Page, told: &Told, known: &Known) {
         let Some(replayed) = self.replayed(page, told.lba) else { return };
         let older = match self.index.get(told.lba) {
@@ -265,7 +261,7 @@ impl State {
         }
     }
 
-    /// Maps a block as its page says. The checkpoint knows that: it does not break by it.
+    /// Maps a block as its page says. The checkpoint has that entry, so it does not break.
     fn map_absent(&mut self, lba: Lba, pba: Pba, trimmed: bool) {
         if trimmed && !self.tombstones.contains_key(&pba) {
             self.add_tombstone(pba);
@@ -279,7 +275,7 @@ impl State {
         }
     }
 
-    /// Notes that pages are there; if all are, nothing is kept for them any more.
+    /// Records that pages are present; if all are, drops the state of absent pages.
     fn note_present(&mut self, pages: &[Page]) {
         let Some(absent) = self.absent.as_mut().filter(|absent| !absent.failed) else { return };
         for page in pages {
@@ -292,23 +288,23 @@ impl State {
         }
         mark(Mark::IndexResident);
         self.absent = None;
-        // What recovery keeps it lets go by itself.
+        // Recovery releases its segments itself.
         if self.recovering.is_none() {
             self.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
         }
     }
 }
 
-/// The sequence of what was replayed for a block, among those of its page.
+/// The sequence of the replayed version of a block, among those of its page.
 fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
     let sequence = sequence_in(known, lba)?;
     (!mutant(Mutant::PageOverReplayed)).then_some(sequence)
 }
 
-/// Waits until the index knows where blocks are.
+/// Waits until the index has the entries of a range of blocks.
 ///
 /// # Errors
-/// If it cannot come to know that.
+/// If a page cannot be loaded.
 pub(in crate::log) async fn present(
     core: &Rc<Core>,
     lba: Lba,
@@ -317,8 +313,8 @@ pub(in crate::log) async fn present(
     loop {
         let pages = core.state.borrow().pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
-            // There may be more in memory now than there is to be, and a range may be near to a
-            // lot.
+            // There may be more pages in memory now than configured, and a range may be near many
+            // entries.
             core.changed.open();
             core.handle.yield_now().await;
         }
@@ -341,9 +337,9 @@ pub(in crate::log) async fn present(
     }
 }
 
-/// Reads all pages that are absent, and enters what else was replayed, until the volume closes.
+/// Loads all absent pages and enters the remaining replayed entries, until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>) {
-    // While some are entered the drives read others.
+    // While one loop enters pages, the drives read those of the other.
     join(read_on(&core), read_on(&core)).await;
 }
 
@@ -376,10 +372,10 @@ async fn read_on(core: &Rc<Core>) {
     }
 }
 
-/// Reads all pages.
+/// Loads all absent pages.
 ///
 /// # Errors
-/// If one is not what it seemed.
+/// If a page is invalid.
 pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), &'static str> {
     run(core.clone()).await;
     let state = core.state.borrow();
@@ -389,7 +385,7 @@ pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), &'static str
     }
 }
 
-/// Reads pages, or waits for those that are being read if there are no others.
+/// Reads pages, or waits for pages being read if there are no others.
 async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     if pages.is_empty() {
         core.changed.wait().await;
@@ -398,7 +394,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     if let Some(absent) = &mut core.state.borrow_mut().absent {
         absent.under_way.extend(&pages);
     }
-    // A task of its own: others may wait for the pages when the caller has gone away.
+    // A task of its own: others may wait for the pages after the caller is gone.
     let inner = core.clone();
     let reading = async move {
         let read = enter_all(&inner, &pages).await;

@@ -1,13 +1,13 @@
-//! The index: where each block of the volume is.
+//! The map from LBA to PBA.
 //!
 //! A physical block address (PBA) is a dense ordinal over the chunk blocks of all segment slots,
 //! `(slot * columns + column) * column_blocks + block`, so that four bytes reach 16 TiB. Zero in
-//! the table means unmapped, which lets the operating system hand out the table untouched; entries
-//! are the ordinal plus one. It is fixed on media by pages; which of them have changed is known
-//! here.
+//! the table means unmapped, which lets the operating system provide the table untouched; entries
+//! are the ordinal plus one. The map is written to media by pages, and records which of them are
+//! dirty.
 //!
-//! Where less memory is to be taken than all of it needs, each page has memory of its own, or none:
-//! it is on media only then, or nothing of it is mapped (`offload/`).
+//! With a memory limit, each page has memory of its own, or none: then it is on media only, or has
+//! no mapped block (`cache/`).
 
 pub(in crate::log) mod table;
 
@@ -25,11 +25,11 @@ use crate::log::index::map::table::{ALLOCATED, Table, in_memory};
 pub(in crate::log) struct Index {
     table: Table,
     is_paged: bool,
-    /// Pages in memory, where not all of them have to be.
+    /// Pages in memory and their pins, if not all have to be in memory.
     frames: Frames,
     blocks: u64,
     page_entries: Divisor,
-    /// Pages with entries that changed since they were last fixed, a bit each.
+    /// Dirty pages, a bit each.
     changed: Vec<u64>,
     changed_pages: u64,
 }
@@ -61,20 +61,20 @@ impl Index {
         }
     }
 
-    /// Memory of an index of `blocks` blocks.
+    /// Memory of an index of `blocks` blocks, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of(blocks: u64, entry_bytes: u8) -> u64 {
         let pages = blocks.div_ceil(u64::from(mapping_entries(entry_bytes)));
         blocks * in_memory(entry_bytes) + pages.div_ceil(64) * size_of::<u64>() as u64
     }
 
-    /// Memory of a page.
+    /// Memory of a page, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of_page(space: &AddressSpace) -> u64 {
         u64::from(space.page_entries) * in_memory(space.entry_bytes) + ALLOCATED
     }
 
-    /// Memory of an index with some of its pages in memory.
+    /// Memory of an index with some of its pages in memory, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of_paged(space: &AddressSpace, held: u64) -> u64 {
         let pages = space.mapping_blocks();
@@ -83,42 +83,42 @@ impl Index {
             + held * Self::bytes_of_page(space)
     }
 
-    /// Memory that it takes.
+    /// Memory of the index, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes(&self) -> u64 {
         let changed = (self.changed.len() * size_of::<u64>()) as u64;
         self.table.bytes(self.frames.here(), self.page_entries.by) + changed
     }
 
-    /// The page that a block is in.
+    /// The page of a block.
     #[must_use]
     #[inline]
     pub(in crate::log) fn page_of(&self, lba: Lba) -> Page {
         Page(self.page_entries.divide(lba.0).0)
     }
 
-    /// Where a block is; `None` if it is unmapped, or its page is not in memory.
+    /// Address of a block; `None` if it is unmapped, or its page is not in memory.
     #[must_use]
     #[inline]
     pub(in crate::log) fn get(&self, lba: Lba) -> Option<Pba> {
         self.table.get(lba, self.page_entries).checked_sub(1).map(Pba)
     }
 
-    /// Loads where blocks are that are about to be looked up, of an index that is all in memory:
-    /// many misses of the processor's caches take little longer than one, if nothing is decided by
-    /// each before the next. Blocks beyond the volume are passed over.
+    /// Prefetches the entries of blocks that are about to be looked up, in an index that is all in
+    /// memory. Many cache misses take hardly longer than one, if no decision depends on each before
+    /// the next. Blocks beyond the volume are ignored.
     pub(in crate::log) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         self.table.touch(lbas);
     }
 
-    /// Maps or unmaps a block; returns what it was mapped to.
+    /// Maps or unmaps a block; returns its former address.
     #[inline]
     pub(in crate::log) fn set(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         self.mark_changed(self.page_of(lba));
         self.enter(lba, pba)
     }
 
-    /// Maps a block as its page on media says; returns what it was mapped to.
+    /// Maps a block as its page on media says; returns its former address.
     #[inline]
     pub(in crate::log) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         if self.is_paged {
@@ -128,8 +128,8 @@ impl Index {
         self.table.replace(lba, self.page_entries, entry).checked_sub(1).map(Pba)
     }
 
-    /// Maps blocks of a page as it says on media, from the first one on, and leaves the others as
-    /// they are.
+    /// Maps blocks of a page as it says on media, from the first one on; unmapped entries change
+    /// nothing.
     ///
     /// # Panics
     /// If one of them is mapped.
@@ -140,7 +140,7 @@ impl Index {
         self.table.fill(page, self.page_entries.by, entries);
     }
 
-    /// Tells where those blocks of a page are that are mapped, if it is in memory.
+    /// Calls `to` with the address of each mapped block of a page, if it is in memory.
     pub(in crate::log) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
     }
@@ -154,7 +154,7 @@ impl Index {
         self.holds(page).then(stored)
     }
 
-    /// Tells where each block of a page is, if it is in memory.
+    /// Calls `to` with the address of each block of a page, if it is in memory.
     pub(in crate::log) fn tell_all(&self, page: Page, mut to: impl FnMut(Option<Pba>)) {
         self.table.tell(page, self.page_entries.by, |entry| to(entry.address()));
     }
@@ -165,25 +165,25 @@ impl Index {
         self.table.holds(page)
     }
 
-    /// The pages in memory; none where all have to be.
+    /// The pages in memory and their pins; empty if all pages have to be in memory.
     #[must_use]
     pub(in crate::log) fn frames(&self) -> &Frames {
         &self.frames
     }
 
-    /// Keeps a page in memory as soon as it is there.
+    /// Pins a page, whether it is in memory or not.
     pub(in crate::log) fn pin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.pin(page, whom, here);
     }
 
-    /// Keeps it there no more.
+    /// Unpins a page.
     pub(in crate::log) fn unpin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.unpin(page, whom, here);
     }
 
-    /// Puts a page into memory in which nothing is mapped, unless it is there.
+    /// Puts an empty page into memory, unless it is there.
     pub(in crate::log) fn take_in(&mut self, page: Page) {
         if !self.holds(page) {
             self.table.put(page, true, self.page_entries.by);
@@ -191,10 +191,10 @@ impl Index {
         }
     }
 
-    /// Takes a page out of memory.
+    /// Drops a page from memory.
     ///
     /// # Panics
-    /// If it is not there, somebody works with it, or it has changed since it was fixed.
+    /// If it is not in memory, is pinned, or is dirty.
     pub(in crate::log) fn leave_out(&mut self, page: Page) {
         assert!(!self.has_changed(page), "page {} is on no media", page.0);
         let held = self.table.put(page, false, self.page_entries.by);
@@ -202,39 +202,39 @@ impl Index {
         self.frames.go(page);
     }
 
-    /// Whether a page has changed since it was fixed.
+    /// Whether a page is dirty.
     #[must_use]
     pub(in crate::log) fn has_changed(&self, page: Page) -> bool {
         self.changed[Lba(page.0 / 64).index()] >> (page.0 % 64) & 1 == 1
     }
 
-    /// The blocks of the volume that a page tells of.
+    /// The blocks of the volume in a page.
     #[must_use]
     pub(in crate::log) fn blocks_of(&self, page: Page) -> Range<u64> {
         let start = page.0 * self.page_entries.by;
         start..self.blocks.min(start + self.page_entries.by)
     }
 
-    /// How many blocks a page tells of.
+    /// Number of blocks of the volume in a page.
     #[must_use]
     pub(in crate::log) fn count_of(&self, page: Page) -> usize {
         let blocks = self.blocks_of(page);
         Lba(blocks.end - blocks.start).index()
     }
 
-    /// Blocks of the volume that a page tells of; the last one may tell of fewer.
+    /// Entries of a page; the last page may have fewer.
     #[must_use]
     pub(in crate::log) fn page_entries(&self) -> u64 {
         self.page_entries.by
     }
 
-    /// How many pages have changed since they were fixed.
+    /// Number of dirty pages.
     #[must_use]
     pub(in crate::log) fn changed_pages(&self) -> u64 {
         self.changed_pages
     }
 
-    /// The pages that have changed since they were fixed, in order.
+    /// The dirty pages, in order.
     pub(in crate::log) fn changed(&self) -> impl Iterator<Item = Page> {
         let words = (0..).step_by(64).zip(&self.changed).filter(|(_, word)| **word != 0);
         words.flat_map(|(first, word)| {
@@ -243,7 +243,7 @@ impl Index {
         })
     }
 
-    /// Notes that a page on media does not tell what is here.
+    /// Marks a page dirty: its block on media no longer has the current entries.
     #[inline]
     pub(in crate::log) fn mark_changed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
@@ -251,7 +251,7 @@ impl Index {
         *word |= bit;
     }
 
-    /// Notes that a page is fixed as it is now.
+    /// Marks a page clean: it is being written as it is now.
     pub(in crate::log) fn mark_fixed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
         self.changed_pages -= u64::from(*word & bit != 0);

@@ -1,4 +1,4 @@
-//! The index: where each block of the volume is.
+//! The index: the map from LBA to PBA.
 //!
 //! | file | content |
 //! |---|---|

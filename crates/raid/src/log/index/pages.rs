@@ -1,9 +1,9 @@
-//! Entering the pages of a checkpoint into the index, beneath what was replayed.
+//! Enters the pages of a checkpoint into the index, beneath replayed entries.
 //!
-//! Pages tell no sequences. All that a page tells is older than the page, so a replayed version
+//! Pages contain no sequences. Every entry of a page is older than the page, so a replayed version
 //! with a sequence above the page's is newer. Otherwise (a copy made by relocation since, or one of
-//! a version that was superseded while it was moved) the block that the page leads to is read. If
-//! it is lost, its list tells how old it was.
+//! a version that was superseded during its relocation) the block that the page points at is read.
+//! If it is lost, its summary contains its sequence.
 
 use std::rc::Rc;
 
@@ -28,18 +28,17 @@ use crate::log::segment::table::Segment;
 /// Blocks whose sequence is looked up at a time.
 pub(in crate::log) const LOOKED_UP: usize = 512;
 
-/// Blocks of a part of the index that are looked up at the most, likewise.
+/// Most blocks of a partition that are looked up, likewise.
 const LOOKED_UP_MOST: usize = 1 << 19;
 
-/// Blocks looked up for what a crash left undecided: where it is more, reading every list costs
-/// less.
+/// Most blocks looked up for undecided stripes: beyond that, reading every summary costs less.
 const LOOKED_UP_FOR_WEAK: usize = 1 << 16;
 
-/// Enters pages of a partition; remembers which entries it had to look up, if that is asked for.
-/// Returns the counts of those that it did not have to look at.
+/// Enters pages of a partition, and remembers the entries that had to be looked up, if requested.
+/// Returns the counts of the entries that were entered in bulk.
 ///
 /// # Errors
-/// If the checkpoint is not what it seemed.
+/// If the checkpoint is invalid.
 pub(in crate::log) async fn enter_pages(
     core: &Rc<Core>,
     partition: &mut Partition,
@@ -83,8 +82,8 @@ pub(in crate::log) async fn enter_pages(
     Ok(plain)
 }
 
-/// What counts without a look at each entry, where there are so many pages that it pays to look at
-/// each segment first.
+/// The segments whose entries can be entered in bulk, if there are enough pages to pay for
+/// examining each segment first.
 fn plain_of(state: &State, pages: usize) -> Plain {
     let columns = state.segments.slots() * state.scheme().columns() as u64;
     let worth_it = pages as u64 * state.index.page_entries() >= columns;
@@ -92,7 +91,7 @@ fn plain_of(state: &State, pages: usize) -> Plain {
     Plain::of(state.space, segments.filter(|(_, segment)| segment.settled))
 }
 
-/// Enters a page; returns the entries that may be older or newer than what was replayed.
+/// Enters a page; returns entries whose age relative to replayed ones is unknown.
 fn enter_page(
     state: &mut State,
     partition: &mut Partition,
@@ -102,7 +101,7 @@ fn enter_page(
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
     let bound = bound_of(block);
-    // It is here now, whatever of it counts.
+    // The page is present now, even if none of it is valid.
     state.index.take_in(page);
     let (entered, others) = plain.enter_unmapped(&mut state.index, page, block);
     partition.bound_all(block.first, entered, bound);
@@ -133,35 +132,36 @@ fn enter_page(
     unclear
 }
 
-/// What a page tells of a block.
+/// An entry of a page.
 #[derive(Clone, Copy)]
 pub(in crate::log) struct Told {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) pba: Pba,
     pub(in crate::log) trimmed: bool,
-    /// Whether that is in a segment that is not replayed: the others tell by themselves what
-    /// counts.
+    /// Whether it points at a segment that is not replayed; replayed segments decide by their own
+    /// summaries.
     counts: bool,
-    /// Whether that is in a segment that has to tell it as well, unless it tells something newer.
+    /// Whether it points at a replayed segment that has to hold this version as well, or a newer
+    /// one.
     promised: bool,
 }
 
-/// What was replayed for a block, beside what a page tells of it.
+/// The replayed version of a block compared with its page entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::log) enum Meets {
-    /// What the page tells does not count.
+    /// The page entry is invalid.
     LeftOut,
-    /// Nor was anything replayed, although something has to tell of it.
+    /// Neither is valid, although some stripe has to hold a version.
     Missing,
     Nothing,
     Newer,
-    /// Something that may be older or newer.
+    /// The replayed version may be older or newer.
     Unclear,
 }
 
 impl Told {
-    /// What this meets where something of that sequence was replayed, and the page tells nothing
-    /// newer than `bound`.
+    /// Compares the entry with a replayed version of that sequence; no entry of the page is newer
+    /// than `bound`.
     pub(in crate::log) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
         match replayed {
             None if !self.counts && self.promised => Meets::Missing,
@@ -173,7 +173,7 @@ impl Told {
     }
 }
 
-/// Tells what entries of a page do, one by one, by their places in it.
+/// Calls `to` with the entries of a page at some positions.
 pub(in crate::log) fn tell(
     state: &mut State,
     page: Page,
@@ -206,21 +206,21 @@ pub(in crate::log) fn tell(
     }
 }
 
-/// What nothing that a page tells is newer than.
+/// Bound of the sequences of all entries in a page.
 pub(in crate::log) fn bound_of(block: &MappingBlock) -> u64 {
     block.coverage.sequence.saturating_sub(1).max(1)
 }
 
-/// Whether what was replayed is certainly newer than what a page tells.
+/// Whether a replayed version is certainly newer than a page's entry.
 fn is_newer(replayed: u64, bound: u64) -> bool {
     mark_if(Mark::PageEntrySuperseded, || replayed > bound);
     replayed > bound || mutant(Mutant::ReplayedAlwaysWins)
 }
 
-/// Finds out exactly how new those entries are that weak blocks may be newer than.
+/// Looks up the exact sequences of entries that weak blocks may supersede.
 ///
 /// # Errors
-/// If the checkpoint is not what it seemed.
+/// If the checkpoint is invalid.
 pub(in crate::log) async fn look_up_for_weak(
     core: &Rc<Core>,
     partition: &mut Partition,
@@ -249,16 +249,16 @@ pub(in crate::log) async fn look_up_for_weak(
     Ok(())
 }
 
-/// What an entry of a page leads to.
+/// The version that a page entry points at.
 pub(in crate::log) struct Known {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) sequence: u64,
     pub(in crate::log) pba: Pba,
-    /// The knowledge that a block was lost.
+    /// Whether it marks a lost block.
     lost: bool,
 }
 
-/// The sequences of what entries of pages lead to.
+/// Sequences of the versions that page entries point at.
 pub(in crate::log) async fn look_up(
     core: &Rc<Core>,
     entries: &[(Lba, Pba)],
@@ -286,8 +286,8 @@ pub(in crate::log) async fn look_up(
     Ok(known)
 }
 
-/// What a list says of a block that can neither be read nor rebuilt: its sequence, and whether it
-/// says that a block was lost. Whoever asks for the block itself gets an error; the rest of the
+/// Sequence of a block that can be neither read nor reconstructed, according to its summary, and
+/// whether it marks a lost block. A request for the block itself gets an error; the rest of the
 /// page does not depend on it.
 async fn listed(
     core: &Rc<Core>,
@@ -300,7 +300,7 @@ async fn listed(
         let span = geometry.span_of(geometry.row_of(place.block).0);
         (span, geometry.first_of_span(span))
     };
-    // Blocks that are lost are often neighbours.
+    // Lost blocks are often neighbours.
     if read.as_ref().is_none_or(|read| (read.slot, read.span) != (place.slot, span)) {
         let entries = span_entries(core, place.slot, span).await;
         *read = Some(ReadSpan { slot: place.slot, span, entries });
@@ -312,14 +312,14 @@ async fn listed(
     told.then_some((entry.sequence, entry.kind == EntryKind::Lost))
 }
 
-/// The lists of a span that was read last.
+/// The summaries of the span that was read last.
 struct ReadSpan {
     slot: SegmentSlot,
     span: u32,
     entries: Vec<Vec<IndexEntry>>,
 }
 
-/// The sequence that a block gives a block of the volume.
+/// The sequence of a block of the volume in a block on media.
 fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<u64> {
     match found.identity.kind {
         ContentKind::Data | ContentKind::Lost => {

@@ -3,25 +3,25 @@
 use crate::log::engine::address::Pba;
 use zoneweave_zoned::Lba;
 
-/// Blocks of the volume that point elsewhere since they were moved.
+/// A relocation of consecutive blocks of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Move {
     pub(in crate::log) lba: Lba,
-    /// How many, one after the other.
+    /// Number of blocks.
     pub(in crate::log) blocks: u64,
-    /// Where they pointed, and still could.
+    /// Former address, which still holds them.
     pub(in crate::log) from: Pba,
-    /// Where they point now, unless they changed since.
+    /// New address, unless the blocks changed since.
     pub(in crate::log) to: Pba,
-    /// What they were there: what was moved may be the knowledge that that is lost.
+    /// Kind of the relocated block.
     pub(in crate::log) what: Moved,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Moved {
     Data,
-    /// What tells that they were trimmed.
+    /// A tombstone block.
     Trimmed,
-    /// What tells of a page that is away, which begins with the block.
+    /// The mapping block of an absent page, which begins with the block.
     Page,
 }

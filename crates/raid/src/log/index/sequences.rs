@@ -1,4 +1,4 @@
-//! How new the entries of an index are that is being built.
+//! Sequences of the entries of an index under construction.
 
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
@@ -7,30 +7,29 @@ use crate::log::index::map::Entry;
 
 use crate::log::engine::address::Page;
 
-/// The sequence of each block of a range; zero of those of which nothing is known.
+/// The sequence of each block of a range; zero if unknown.
 pub(in crate::log) enum Sequences {
-    /// Of most blocks something is known.
+    /// Most blocks have a known sequence.
     Dense {
         start: u64,
-        /// By block, from that one on.
+        /// Own sequences, by block from `start`.
         sequences: Own,
-        /// Of which a page told. Their own sequences, where they come to have any, go before.
+        /// Sequences from pages, which are used for blocks without one of their own.
         told: ToldByPages,
     },
     /// Few blocks have a known sequence.
     Sparse(ByPage),
 }
 
-/// Sequences are below, unless a volume was written to for very long: 4 PiB.
+/// Sequences are below this unless more than 4 PiB was written to the volume.
 pub(in crate::log) const NARROW: u64 = 1 << 40;
 
-/// What part of the blocks have sequences for themselves at the most that are kept by page. One
-/// behind the other they are found sooner, but some here and there touch memory for all, and the
-/// kernel clears it first: a sixth of what a start takes.
+/// Own sequences are kept by page up to this part of the blocks. An array is faster, but a few
+/// scattered entries touch all its memory, which the kernel clears first: a sixth of the time of a
+/// start.
 const FEW_PART: usize = 256;
 
-/// Sequences that blocks have for themselves, in as little memory as they fit in: one more than
-/// each, and zero of those that have none.
+/// Own sequences of blocks, in the most compact form: the sequence plus one, or zero.
 pub(in crate::log) enum Own {
     /// Few blocks have one of their own; kept by page.
     Few {
@@ -41,7 +40,7 @@ pub(in crate::log) enum Own {
         /// Whether some may not be below [`NARROW`].
         wide: bool,
     },
-    /// One behind the other, of five bytes: all are below [`NARROW`].
+    /// Five bytes for each block: all sequences are below [`NARROW`].
     Narrow(Vec<[u8; 5]>),
     /// Eight bytes for each block, as some sequences are not below [`NARROW`].
     Wide(Vec<u64>),
@@ -107,7 +106,7 @@ pub(in crate::log) struct ByPage {
     page_entries: u64,
     /// By page; those of a page in order.
     pages: Vec<Vec<(Lba, u64)>>,
-    /// How many there are.
+    /// Number of sequences.
     count: usize,
 }
 
@@ -135,9 +134,9 @@ impl ByPage {
     }
 }
 
-/// Blocks of which the same is known as of others of their pages. Most are such, and a bit of each
-/// takes the place of a sequence, whose memory then is never touched: to get it takes longer than
-/// to enter the block.
+/// Blocks with the sequence of their page. Most blocks are such, and a bit for each replaces a
+/// sequence, whose memory is then never touched: fetching that takes longer than entering the
+/// block.
 pub(in crate::log) struct ToldByPages {
     /// Blocks of a page.
     page_entries: u64,
@@ -159,7 +158,7 @@ impl ToldByPages {
     fn set_all(&mut self, first: usize, entries: &[Entry], sequence: u64) {
         let of_page = &mut self.sequences[first / Lba(self.page_entries).index()];
         assert!(std::mem::replace(of_page, sequence) == 0, "a page tells once");
-        // Most entries of most pages lead somewhere.
+        // Most entries of most pages are mapped.
         self.told.insert_range(first..first + entries.len());
         let others = (first..).zip(entries).filter(|(_, entry)| entry.address().is_none());
         others.for_each(|(at, _)| self.told.remove(at));
@@ -167,8 +166,8 @@ impl ToldByPages {
 }
 
 impl Sequences {
-    /// Nothing is known of `start..end`, of whole pages, and it will be of most of it; all
-    /// sequences are below one.
+    /// For `start..end`, in whole pages, of which most blocks will have a sequence; all are below
+    /// `below`.
     pub(in crate::log) fn dense(start: u64, end: u64, below: u64, page_entries: u64) -> Self {
         let blocks = Lba(end - start).index();
         let known = ByPage::of_none(page_entries, (end - start).div_ceil(page_entries));
@@ -176,7 +175,7 @@ impl Sequences {
         Self::Dense { start, sequences, told: ToldByPages::of_none(blocks, page_entries) }
     }
 
-    /// Nothing is known of so many pages, and it will be of few blocks.
+    /// For so many pages, of which few blocks will have a sequence.
     pub(in crate::log) fn sparse(page_entries: u64, pages: u64) -> Self {
         Self::Sparse(ByPage::of_none(page_entries, pages))
     }
@@ -192,20 +191,20 @@ impl Sequences {
         }
     }
 
-    /// Something is known of a block from now on.
+    /// Sets the sequence of a block.
     #[inline]
     pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
         match self {
             Self::Dense { start, sequences, .. } => {
-                // Even if it is zero, which nobody gave out.
+                // Even zero is recorded as known, although it was never assigned.
                 sequences.set(Lba(lba.0 - *start).index(), sequence.saturating_add(1));
             }
             Self::Sparse(known) => known.set(lba, sequence),
         }
     }
 
-    /// The same is known of those blocks of the page that begins with `first` whose entries lead
-    /// somewhere. Nothing was known of them before.
+    /// Sets the sequence of all mapped entries of the page that begins with `first`, none of which
+    /// is known.
     pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
         match self {
             Self::Dense { start, told, .. } => {
@@ -219,20 +218,20 @@ impl Sequences {
         }
     }
 
-    /// The blocks that [`Self::set_all`] told of, whatever became known of them since, by their
-    /// numbers from the first one on.
+    /// The blocks set by [`Self::set_all`], even if they were set again since, numbered from the
+    /// first.
     ///
     /// # Panics
-    /// If little was to be known.
+    /// If it is sparse.
     pub(in crate::log) fn into_told(self) -> FixedBitSet {
         let Self::Dense { told, .. } = self else { unreachable!("most blocks were to be known") };
         told.told
     }
 
-    /// What is known of few blocks, by page; in order in each.
+    /// The known sequences of few blocks, by page and in order.
     ///
     /// # Panics
-    /// If it was to be of most.
+    /// If it is dense.
     pub(in crate::log) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
         let Self::Sparse(known) = self else { unreachable!("few blocks were replayed") };
         (0..).map(Page).zip(known.pages).filter(|(_, of_page)| !of_page.is_empty())
@@ -306,7 +305,7 @@ mod tests {
                 let found = [15, 16, 17, 18, 19].map(|lba| sequences.get(Lba(lba)));
                 assert_eq!(found, [0, sequence, 5, sequence, 0]);
                 assert!((24..32).all(|lba| sequences.get(Lba(lba)) == sequence + 1));
-                // How new one of them is turns out.
+                // The exact sequence of one of them is found.
                 for exactly in [sequence - 1, 0, sequence + 2] {
                     sequences.set(Lba(18), exactly);
                     assert_eq!(sequences.get(Lba(18)), exactly);

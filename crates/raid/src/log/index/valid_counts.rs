@@ -1,8 +1,8 @@
-//! Counting what is valid in each segment, when the index is whole.
+//! Counts the valid blocks of each segment once the index is complete.
 //!
-//! What pages tell of settled segments is counted when it is entered, so that only the rest has to
-//! be looked at. Tombstones count as one block, however many blocks of the volume lead to them, and
-//! where they are is known in the end only.
+//! Page entries of settled segments are counted when they are entered, so only the others have to
+//! be examined. A tombstone counts as one block, however many blocks of the volume point at it, and
+//! tombstone addresses are complete only at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,23 +14,23 @@ use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
 use crate::log::index::bulk_load::Plain;
 
-/// What of a part of the index was counted when it was entered.
+/// The blocks of a partition that were counted when they were entered.
 pub(in crate::log) struct Counted {
-    /// The first block of that part.
+    /// First block of the partition.
     pub(in crate::log) start: u64,
     pub(in crate::log) plain: Plain,
-    /// Those that were, by their numbers from that one on. Their entries have not changed since:
-    /// nothing was replayed for them.
+    /// Counted blocks, numbered from `start`. Their entries have not changed since, as none was
+    /// replayed for them.
     pub(in crate::log) blocks: FixedBitSet,
 }
 
-/// Counts what is valid in each segment, and drops tombstones that hide nothing.
+/// Counts the valid blocks of each segment, and drops tombstones that hide nothing.
 pub(in crate::log) fn count_valid(state: &mut State, counted: Vec<Counted>) {
     let place = |pba: &Pba| state.space.place(*pba).slot;
     let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
     let before = INSTRUMENTED.then(|| valid_of(state));
     for Counted { start, plain, mut blocks } in counted {
-        // What seemed to be a block of data may be a tombstone, which is known only now.
+        // A block entered as data may be a tombstone, which is known only now.
         if hiding.iter().any(|slot| plain.has_entered(*slot)) {
             mark(Mark::CountedAgain);
             blocks.clear();
@@ -46,7 +46,7 @@ pub(in crate::log) fn count_valid(state: &mut State, counted: Vec<Counted>) {
     state.settle_tombstones();
 }
 
-/// Counts what is valid of a part of the index, but for what is counted.
+/// Counts the valid blocks of a partition, except those already counted.
 fn count_others(
     state: &mut State,
     hiding: &BTreeSet<SegmentSlot>,
@@ -77,14 +77,14 @@ fn count_others(
     plain.end(&mut state.segments);
 }
 
-/// Blocks that count in each segment.
+/// Number of valid blocks of each segment.
 type Valid = BTreeMap<SegmentSlot, u64>;
 
 fn valid_of(state: &State) -> Valid {
     state.segments.iter().map(|(slot, segment)| (slot, segment.valid)).collect()
 }
 
-/// Asserts that as much was counted as a look at each entry counts.
+/// Asserts that examining each entry gives the same counts.
 fn assert_counted(state: &State, before: &Valid) {
     let mut expected = before.clone();
     let blocks = (0..state.config.volume_blocks).map(Lba);

@@ -1,12 +1,11 @@
-//! A drive for as long as it is a member.
+//! One membership of a drive.
 //!
-//! A drive may be a member, be taken out, and be put in again, the very same device. What it was
-//! told and what it answers late as the member that it was has nothing to do with the one that it
-//! is: an answer must not be held against it, and a write or a reset that is still under way must
-//! not find its new contents. So each membership has a handle of its own, which whatever is under
-//! way holds until the drive has answered. Handles tell memberships apart, as one is not freed, nor
-//! its place in memory used again, while anybody holds it; and a membership has ended when nobody
-//! does.
+//! The same device may be a member, be taken out, and be put in again. Commands and late answers of
+//! an earlier membership must not affect the present one: an answer must not count against it, and
+//! a write or reset in flight must not hit its new contents. Each membership therefore has a handle
+//! of its own, which every command in flight holds until the drive has answered. The handle
+//! identifies the membership, as its memory is not reused while it is held. A membership has ended
+//! when no command holds its handle.
 
 use std::rc::{Rc, Weak};
 
@@ -46,7 +45,7 @@ pub(in crate::log) struct Membership {
 }
 
 impl Membership {
-    /// Makes a drive a member; returns the handle that it is used by.
+    /// Makes a drive a member; returns the handle for its commands.
     #[must_use]
     pub(in crate::log) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
         let released = Gate::new();
@@ -54,7 +53,7 @@ impl Membership {
         (Self { handle: Rc::downgrade(&handle), released }, handle)
     }
 
-    /// Whether nothing of it is under way, and the drive is in service by it no more.
+    /// Whether no command of it is in flight, and the drive is not in service by it.
     #[must_use]
     pub(in crate::log) fn has_ended(&self) -> bool {
         self.handle.strong_count() == 0

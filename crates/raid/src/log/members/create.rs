@@ -1,4 +1,4 @@
-//! Making an array: a superblock on every drive, nothing else.
+//! Creates an array: a superblock on every drive, nothing else.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,17 +21,17 @@ use crate::log::members::superblock::sealed_payload;
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
-/// Bytes a name may have.
+/// Most bytes of a name.
 pub const NAME_BYTES: usize = 32;
 
-/// What to make.
+/// The array to be created.
 #[derive(Clone, Debug)]
 pub struct CreateOptions {
-    /// The array's name.
+    /// Name of the array.
     pub name: String,
-    /// The erasure code.
+    /// Numbers of data and parity chunks, and their columns.
     pub scheme: Scheme,
-    /// Blocks of the volume; `None` for as many as fit.
+    /// Blocks of the volume; `None` for the largest.
     pub volume_blocks: Option<u64>,
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
@@ -39,37 +39,37 @@ pub struct CreateOptions {
     pub group_rows: u32,
     /// Whether chunks are appended (tabled) or written in place (aligned).
     pub tabled: bool,
-    /// Whether writes are acknowledged only when durable; `None` decides by the drives.
+    /// Whether writes are acknowledged only when durable; `None` decides by the drives' caches.
     pub writethrough: Option<bool>,
     /// The array's identity: random.
     pub array: ArrayUuid,
     /// The members' identities: random.
     pub members: Vec<MemberUuid>,
-    /// A random number that tells this history from others.
+    /// A random number that distinguishes this history from others.
     pub lineage: u64,
-    /// Which part of a volume it will hold.
+    /// The part of a volume that it will hold.
     pub shard: Shard,
-    /// Whether drives that hold something are emptied first.
+    /// Whether drives with contents are erased first.
     pub wipe: bool,
 }
 
-/// Why an array was not made.
+/// Why an array was not created.
 #[derive(Debug, Error)]
 pub enum CreateError {
     /// The number of drives and the scheme disagree.
     #[error("{scheme} needs {needed} drives; {given} were given")]
     WrongCount {
-        /// The scheme.
+        /// The requested scheme.
         scheme: Scheme,
-        /// Drives it needs.
+        /// Drives that the scheme needs.
         needed: usize,
-        /// Drives given.
+        /// Drives that were given.
         given: usize,
     },
     /// The name is too long.
     #[error("the name {name:?} is longer than {NAME_BYTES} bytes: choose a shorter one")]
     NameTooLong {
-        /// The name.
+        /// The requested name.
         name: String,
     },
     /// Groups are too large or too small.
@@ -78,47 +78,47 @@ pub enum CreateError {
         crate::log::format::MAX_SEAL_ROWS
     )]
     GroupRows {
-        /// The number asked for.
+        /// The requested number of rows.
         rows: u32,
     },
     /// The shape is impossible.
     #[error("{0}")]
     Limit(#[from] LimitError),
-    /// A drive does not offer what is needed.
+    /// A drive does not meet the requirements.
     #[error("{label}: {error}")]
     Drive {
-        /// The drive.
+        /// Label of the drive.
         label: String,
-        /// What is missing.
+        /// The requirement that it lacks.
         error: LimitError,
     },
-    /// A drive holds something.
+    /// A drive has contents.
     #[error("{label} is not empty: creating an array on it destroys what it holds")]
     NotEmpty {
-        /// The drive.
+        /// Label of the drive.
         label: String,
     },
     /// A drive has too few usable zones.
     #[error("{label} has no two writable zones for its superblock")]
     NoSuperblockZones {
-        /// The drive.
+        /// Label of the drive.
         label: String,
     },
-    /// A drive failed.
+    /// A command to a drive failed.
     #[error("{label} failed: {status}")]
     Failed {
-        /// The drive.
+        /// Label of the drive.
         label: String,
-        /// How.
+        /// Status of the command.
         status: Status,
     },
 }
 
-/// Makes an array; the drives can be started as one afterwards.
+/// Creates an array that can be started from the drives afterwards.
 ///
 /// # Errors
-/// If the drives do not fit, hold something, or fail. Drives already written keep their
-/// superblock: making the array again needs `wipe`.
+/// If the drives do not fit, have contents, or fail. Drives already written keep their superblock:
+/// creating the array again needs `wipe`.
 pub async fn create(
     drives: &[OfferedDrive],
     options: &CreateOptions,
@@ -162,10 +162,10 @@ pub async fn create(
     Ok(config)
 }
 
-/// The configuration that the options and drives make.
+/// The configuration that follows from the options and drives.
 ///
 /// # Errors
-/// As [`create`], for everything that can be seen without touching the drives' contents.
+/// As [`create`], for everything that can be checked without access to the drives' contents.
 pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayConfig, CreateError> {
     let scheme = options.scheme;
     if drives.len() != scheme.columns() || options.members.len() != drives.len() {
@@ -211,7 +211,7 @@ fn failed(drive: &OfferedDrive, status: Status) -> CreateError {
     CreateError::Failed { label: drive.label.clone(), status }
 }
 
-/// A drive's zones, if it is empty or may be made so.
+/// A drive's zones, if it is empty or may be erased.
 async fn look(drive: &OfferedDrive, wipe: bool) -> Result<Vec<ZoneInfo>, CreateError> {
     let zones = drive.device.report().await.map_err(|status| failed(drive, status))?;
     match zones.iter().any(holds_something) && !wipe {
@@ -220,7 +220,7 @@ async fn look(drive: &OfferedDrive, wipe: bool) -> Result<Vec<ZoneInfo>, CreateE
     }
 }
 
-/// Makes the volume no larger than what is left of the drive that has lost most zones.
+/// Reduces the volume to the capacity of the drive that has lost most zones.
 fn fit_to_usable(
     config: &mut ArrayConfig,
     reports: &[Vec<ZoneInfo>],
@@ -246,22 +246,22 @@ async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2]
         .ok_or_else(|| CreateError::NoSuperblockZones { label: drive.label.clone() })
 }
 
-/// Whether a zone can be written, once it is empty.
+/// Whether a zone can be written once it is empty.
 pub(in crate::log) fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 
-/// Whether a zone holds anything that a reset would destroy.
+/// Whether a zone has contents that a reset would destroy.
 #[must_use]
 pub fn holds_something(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Empty | ZoneState::Offline)
 }
 
-/// Resets every zone that holds something, but for those that are read-only, and looks whether the
-/// drive has done so: what is left on a drive of a mirror could count again.
+/// Resets every zone with contents, except read-only ones, and verifies it: contents left on a
+/// drive of a mirror could become valid again.
 ///
 /// # Errors
-/// The first failing reset's status; that of a failed write if a zone holds something after two of
+/// The status of the first failed reset; that of a failed write if a zone has contents after two of
 /// them.
 pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
     let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
@@ -286,7 +286,7 @@ pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Re
     Err(Status::WriteFault)
 }
 
-/// The zones a new member keeps its superblock in: the first two that can be written.
+/// The superblock zones of a new member: its first two writable zones.
 #[must_use]
 pub fn superblock_zones(zones: &[ZoneInfo]) -> Option<[ZoneId; 2]> {
     let alive = zones.iter().filter(|info| info.state != ZoneState::Offline).take(4);

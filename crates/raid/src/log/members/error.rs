@@ -15,41 +15,41 @@ pub enum AdminError {
     /// No such slot.
     #[error("slot {slot} does not exist: the array has slots 0 to {}", columns - 1)]
     NoSuchSlot {
-        /// The slot asked for.
+        /// The requested slot.
         slot: usize,
-        /// The number of slots.
+        /// Number of slots.
         columns: usize,
     },
     /// Failing it would lose data.
     #[error("failing {slot} would lose data: no further drive can be spared")]
     WouldLoseData {
-        /// The slot asked for.
+        /// The requested slot.
         slot: Column,
     },
     /// Failing it would stop writes.
     #[error(
-        "without {slot} half of the drives would be left, and writes would stop: replace what is \
-         missing first, or leave the drive out of a start with --force, and replace it then"
+        "without {slot} only half of the drives would remain, and writes would stop: replace the \
+         missing drives first, or start without this drive with --force, and replace it then"
     )]
     WouldStop {
-        /// The slot asked for.
+        /// The requested slot.
         slot: Column,
     },
-    /// Too few members.
+    /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(&'static str),
 }
 
-/// Why a replacement or rebuild did not come to its end.
+/// Why a replacement or rebuild failed.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum ReplaceError {
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// The drive does not offer what a member must.
+    /// The drive does not meet the requirements for a member.
     #[error("the new drive does not fit: {0}")]
     DoesNotFit(LimitError),
-    /// The drive cannot be written as the volume is.
+    /// The drive does not support the write policy of this start.
     #[error(
         "the drive does not fit how the array is being written: {0}; an array that is started to be \
          written as it was made takes it"
@@ -61,19 +61,19 @@ pub enum ReplaceError {
          {needed_capacity} are needed"
     )]
     TooSmall {
-        /// Its zones.
+        /// Zones of the new drive.
         zones: u32,
-        /// Their capacity.
+        /// Capacity of its zones.
         capacity: BlockCount,
-        /// Zones needed.
+        /// Number of zones needed.
         needed_zones: u32,
-        /// Capacity needed.
+        /// Zone capacity needed.
         needed_capacity: BlockCount,
     },
     /// The drive has no zones for a superblock.
     #[error("the new drive has no two writable zones for its superblock")]
     NoSuperblockZones,
-    /// The drive was a member before, and what it holds of that cannot be erased.
+    /// The drive was a member before, and its contents cannot be erased.
     #[error(
         "the drive was in this array before and cannot be erased: {zone} is read-only. What was \
          trimmed since could come back from it; put in another drive"
@@ -97,10 +97,10 @@ pub enum ReplaceError {
         /// The slot.
         slot: Column,
     },
-    /// Another drive than the one to be replaced works in the slot: a spare came first, or somebody
-    /// else.
+    /// The slot has another working drive than the one to be replaced: a spare or another request
+    /// came first.
     #[error(
-        "another drive was put into {slot} meanwhile, and works; ask again if that one is to be replaced, too"
+        "another drive was put into {slot} meanwhile, and works; repeat the request to replace that one"
     )]
     FilledMeanwhile {
         /// The slot.
@@ -109,7 +109,7 @@ pub enum ReplaceError {
     /// The drive failed while it was prepared or rebuilt.
     #[error("the new drive failed: {0}")]
     DriveFailed(Status),
-    /// The volume stopped.
+    /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(&'static str),
 }

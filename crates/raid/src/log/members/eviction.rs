@@ -1,8 +1,8 @@
-//! Members that keep the volume from getting anywhere: they have lost so many zones that it cannot
-//! do with the rest, or no segment is ever filled because of them.
+//! Eviction of members that prevent progress: they have lost so many zones that the volume cannot
+//! be written with the rest, or they prevent every segment from being filled.
 //!
-//! They are taken out of service while the others can do without them: what is left of them would
-//! be too little for everybody. Where they are needed, `room.rs` ends what would wait for ever.
+//! They are taken out of service if the others can do without them. If they are needed,
+//! `reclaim/space` ends waits that would last for ever.
 
 use zoneweave_runtime::Nanos;
 
@@ -16,26 +16,26 @@ use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
-/// Why a member with too few zones is taken out.
+/// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 
-/// Segments that a member may spoil in a row. More were given up, with all that was written to
-/// them, than a drive that errs now and then accounts for.
+/// Segments in a row that a member may spoil before it is evicted: more than occasional errors
+/// explain. Each was given up with all its contents.
 const SPOILED_TO_FAIL: u32 = 8;
 
-/// Segments in a row that a member may spoil which cannot be spared: writes would go on for ever,
-/// and wear out the zones of all.
+/// Segments in a row that a needed member may spoil: beyond that, writes would continue for ever
+/// and wear out all zones.
 const SPOILED_TO_STOP: u32 = 64;
 
-/// Why writes stop then.
+/// The reason why writes stop then.
 const NEEDED_ONE_SPOILS: &str =
-    "writes to a drive keep failing or going elsewhere, and no further drive can be spared";
+    "writes to a drive keep failing or are misplaced, and no further drive can be spared";
 
-/// Longest time between two of them: one that errs now and then spoils a segment now and then.
+/// Longest time between two of them, as occasional errors also spoil a segment now and then.
 const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 
-/// Why a member that spoils every segment is taken out.
-const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or going elsewhere";
+/// Reason for evicting a member that spoils every segment.
+const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
 
 impl State {
     /// Whether a member in service has fewer zones left than the volume needs.
@@ -43,8 +43,8 @@ impl State {
         self.usable_zones(member).is_some_and(|usable| usable < self.zones_needed())
     }
 
-    /// Whether every member can lose a zone. One that is left free for that day is there when it
-    /// comes; to users it would be worth little.
+    /// Whether every member can lose a zone. The reserve is for that event; to users one more
+    /// segment would be worth little.
     #[must_use]
     pub(in crate::log) fn has_spare_zones(&self) -> bool {
         self.has_zones_beyond(1)
@@ -56,8 +56,8 @@ impl State {
         Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
     }
 
-    /// Whether what is moved may go to one more segment: every member lets as many zones be active,
-    /// and has as many to spare as the policy asks for.
+    /// Whether relocated blocks may go to one more segment: every member has the active zones and
+    /// the spare zones that the policy requires.
     #[must_use]
     pub(in crate::log) fn may_move_apart(&self) -> bool {
         let drives = self.members.iter().filter_map(Member::writable);
@@ -65,9 +65,8 @@ impl State {
         self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
     }
 
-    /// The segment that what is moved goes to, but has to no more: beside another one it may stay
-    /// half full while users need room, so there has to be a zone of every member to spare for it
-    /// (`limits.rs`).
+    /// The relocation segment that is no longer affordable. It may stay half empty beside another
+    /// while users need space, so it requires a spare zone of every member (`engine/limits`).
     #[must_use]
     pub(in crate::log) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
         let open = || self.relocation.open_segments();
@@ -77,22 +76,21 @@ impl State {
         open().min_by_key(|slot| (self.segments[*slot].valid, *slot))
     }
 
-    /// Whether every member has so many zones more than the volume needs to be written as it is
-    /// now.
+    /// Whether every member has so many zones more than the current writing needs.
     fn has_zones_beyond(&self, spare: u32) -> bool {
         let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
         let fewest = fewest.unwrap_or(0).min(self.config.zones);
         fewest >= self.zones_needed_to_write().saturating_add(spare)
     }
 
-    /// Zones that a member needs for the volume to be written as it is now.
+    /// Zones that a member needs for the current writing.
     #[must_use]
     pub(in crate::log) fn zones_needed_to_write(&self) -> u32 {
         let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
         needed.max(self.zones_needed())
     }
 
-    /// Whether there is room for blocks of pages that are on media only beside the volume.
+    /// Whether there is space for the mapping blocks of absent pages beside the volume.
     #[must_use]
     pub(in crate::log) fn has_zones_for_pages(&self) -> bool {
         let shapes = [self.smallest, self.geometry];
@@ -102,15 +100,14 @@ impl State {
         self.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
     }
 
-    /// Blocks that are kept on media: the volume's, and those of pages where these may be on media
-    /// only.
+    /// Blocks kept on media: the volume's, and mapping blocks if pages may be absent.
     fn blocks_kept(&self) -> u64 {
         let pages = self.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
         self.config.volume_blocks + pages
     }
 
-    /// Whether the volume can be written as it was asked for with what zones its members have left.
-    /// One that could not is no reason to do without a member.
+    /// Whether the members' remaining zones suffice for the requested policy. If not, that is no
+    /// reason to evict a member.
     #[must_use]
     pub(in crate::log) fn has_zones_to_write(&self) -> bool {
         let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
@@ -122,8 +119,8 @@ impl State {
         zones_needed(&self.geometry, self.blocks_kept(), self.config.zones)
     }
 
-    /// Takes a member out of service if it is worn out and the others can do without it. Returns
-    /// whether it was taken out.
+    /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
+    /// evicted.
     pub(in crate::log) fn fail_if_worn_out(&mut self, column: Column) -> bool {
         let member = &self.members[column.index()];
         if !self.is_worn_out(member) || !self.can_do_without(column) {
@@ -133,16 +130,16 @@ impl State {
         self.fail_member(column, TOO_FEW_ZONES)
     }
 
-    /// Gives up a segment because of a member. If no segment was filled for long because of it,
-    /// takes the member out of service if the others can do without it, or else stops writes.
-    /// Returns whether it was taken out.
+    /// Gives up a segment because of a member. If that member has prevented segments from being
+    /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
+    /// whether it was evicted.
     pub(in crate::log) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.next_segment);
             let member = &mut self.members[column.index()];
-            // Segments that were open beside one another may all be given up for one thing, as when
-            // a controller is reset.
+            // Segments open at the same time may all fail for one reason, such as a controller
+            // reset.
             if segment >= member.spoiled_before {
                 let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
                 member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
@@ -162,12 +159,12 @@ impl State {
         self.fail_member(column, SPOILS_SEGMENTS)
     }
 
-    /// Whether the others are enough to read everything, and a majority.
+    /// Whether the others are enough to read everything, and are a majority.
     fn can_do_without(&self, column: Column) -> bool {
         self.survives_without(column) && self.is_majority_without(column)
     }
 
-    /// Whether writes would go on without a member, as far as the number of the others goes.
+    /// Whether the others are a majority, so that writes could go on.
     fn is_majority_without(&self, column: Column) -> bool {
         let member = &self.members[column.index()];
         let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
@@ -175,11 +172,11 @@ impl State {
         left * 2 > self.scheme().columns() || self.forced
     }
 
-    /// Whether an administrator may take a member out: by itself that must neither lose anything
-    /// nor stop writes. One that is out already, or holds nothing yet, is no loss.
+    /// Whether an administrator may take a member out: that alone must neither lose data nor stop
+    /// writes. A member that is out already, or holds nothing yet, is no loss.
     ///
     /// # Errors
-    /// What would happen.
+    /// The consequence that forbids it.
     pub(in crate::log) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
         let member = &self.members[column.index()];
         if member.writable().is_none() {

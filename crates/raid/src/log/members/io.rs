@@ -17,7 +17,7 @@ use zoneweave_zoned::{
 };
 
 impl Core {
-    /// Reads blocks of a member and notes how it went.
+    /// Reads blocks of a member and records the outcome.
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
@@ -32,11 +32,11 @@ impl Core {
         self.answered(column, &device, blocks, read).await
     }
 
-    /// Asks the drive of a member for blocks, if one command reads them all. Nobody waits for what
-    /// it has at once.
+    /// Submits a read to a member's drive, if one command is enough, and returns the payload if it
+    /// completes on submit.
     ///
     /// # Errors
-    /// What there is to wait for otherwise.
+    /// The pending read otherwise.
     pub(in crate::log) fn ask(
         self: &Rc<Self>,
         column: Column,
@@ -59,14 +59,14 @@ impl Core {
         }
     }
 
-    /// Tells the drive of a member where it is asked to read next.
+    /// Hints the drive of a member at the next read.
     pub(in crate::log) fn expect_read(&self, column: Column, at: ZoneAddress) {
         if let Some(device) = self.device(column) {
             device.expect_read(at);
         }
     }
 
-    /// Waits for what a drive was asked for, as [`Self::read_zone`] does.
+    /// Completes a pending read, as [`Self::read_zone`] does.
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
@@ -79,7 +79,7 @@ impl Core {
         self.answered(column, &device, blocks, read).await
     }
 
-    /// Waits for a read, and notes how it went.
+    /// Waits for a read, and records the outcome.
     async fn answered(
         self: &Rc<Self>,
         column: Column,
@@ -87,7 +87,7 @@ impl Core {
         blocks: BlockCount,
         mut read: Pin<&mut impl Future<Output = Result<Payload, Status>>>,
     ) -> Result<Payload, Status> {
-        // What is there at once is not worth any estimate of how long it takes.
+        // A read that completes on submit needs no latency estimate.
         let at_once = poll_fn(|context| Poll::Ready(read.as_mut().poll(context))).await;
         let was_at_once = at_once.is_ready();
         let result = match at_once {
@@ -114,13 +114,11 @@ impl Core {
         member.answers_at_once = at_once;
     }
 
-    /// Resets a zone, sees whether it is empty then, and notes how it went. A reset that fails is
-    /// tried again: doing it twice does no harm, and a zone that stays as it is would be missing
-    /// until the next start.
+    /// Resets a zone, checks that it is empty, and records the outcome. A failed reset is retried:
+    /// a second reset does no harm, and a zone left as it is would be missing until the next start.
     ///
     /// # Errors
-    /// The drive's status; [`Status::InternalError`] if it says that the reset is done, and it is
-    /// not.
+    /// The drive's status; [`Status::InternalError`] if it reports a reset that did not happen.
     pub(in crate::log) async fn reset_zone(
         self: &Rc<Self>,
         column: Column,
@@ -130,11 +128,10 @@ impl Core {
         self.reset(column, &device, zone).await
     }
 
-    /// Resets a zone like [`Core::reset_zone`], one drive after the other where that holds up
-    /// reads.
+    /// Resets a zone like [`Core::reset_zone`]; drives take turns if resets delay reads.
     ///
     /// # Errors
-    /// Likewise.
+    /// As [`Core::reset_zone`].
     pub(in crate::log) async fn reset_in_turn(
         self: &Rc<Self>,
         column: Column,
@@ -148,7 +145,7 @@ impl Core {
         } else {
             None
         };
-        // Whoever has taken the drive's place meanwhile may have put something into that zone.
+        // A replacement of the drive may have written to that zone meanwhile.
         if !self.is_of_member(column, &device) {
             return Err(Status::DeviceGone);
         }
@@ -177,22 +174,21 @@ impl Core {
     }
 }
 
-/// How often a zone's reset is tried.
+/// Attempts at resetting a zone.
 pub(in crate::log) const RESET_TRIES: u32 = 3;
 
-/// Blocks of a member that were asked for and are not there, or are to be asked for by whoever
-/// waits for them.
+/// A read of a member that did not complete on submit.
 pub(in crate::log) struct Asked {
     column: Column,
     at: ZoneAddress,
     blocks: BlockCount,
-    /// The drive, and what it was asked; `None` if it is not there, or one command does not read as
-    /// much.
+    /// The drive and the submitted command; `None` if the drive is missing, or one command cannot
+    /// read as much, and the read has yet to be issued.
     begun: Option<(Rc<dyn ZonedDevice>, Completion)>,
 }
 
-/// What a zone holds that was not reset would come back once it is on record no more that it is
-/// dead.
+/// Resets a zone and reads it. The contents of a zone that was not reset would come back once the
+/// death of its segment is no longer recorded.
 pub(in crate::log) async fn reset_and_look(
     device: &dyn ZonedDevice,
     zone: ZoneId,
@@ -207,8 +203,7 @@ pub(in crate::log) async fn reset_and_look(
     Err(Status::InternalError)
 }
 
-/// Whether a block was never written: it reads as zeros, with nothing beside it, or the drive says
-/// so.
+/// Whether a block was never written: it reads as zeros without metadata, or the drive reports so.
 pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
     match read {
         Ok(block) => is_zero(&block.block(0)) && is_zero(block.oob_of(0)),
@@ -216,7 +211,7 @@ pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
     }
 }
 
-/// Reads in pieces that the drive takes.
+/// Reads in pieces of the drive's transfer size.
 ///
 /// # Errors
 /// The first failing piece's status.

@@ -1,4 +1,4 @@
-//! The array's members as the running engine sees them.
+//! The array's members in the running engine.
 
 use std::rc::Rc;
 
@@ -11,14 +11,14 @@ use crate::log::members::attachment::Membership;
 use crate::log::members::zone_pool::ZonePool;
 use crate::log::read::hedge::ReadPace;
 
-/// What went wrong with a member since the volume was started, and what was done about it.
+/// Errors of a member since the start of the volume, and repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberErrors {
     /// Reads the drive failed.
     pub read: u64,
     /// Writes, resets and flushes the drive failed.
     pub write: u64,
-    /// Blocks that the drive returned but that were not what was written.
+    /// Blocks that the drive returned without an error, but with wrong contents.
     pub checksum: u64,
     /// Damaged or unreadable blocks whose contents were restored from other members.
     pub repaired: u64,
@@ -26,28 +26,28 @@ pub struct MemberErrors {
     pub unrepairable: u64,
 }
 
-/// Failures of a member's writes, a few of which in a row make it fail.
+/// Failures of a member's writes; a few in a row evict it.
 ///
-/// What was under way when one was noted may have failed of the same, as when a controller is
-/// reset: that is no failure more.
+/// Commands in flight at a failure may fail for the same reason, such as a controller reset, and
+/// are not counted again.
 #[derive(Debug, Default)]
 pub(in crate::log) struct WriteFailures {
     in_row: u32,
     noted: u64,
 }
 
-/// How many failures had been noted when something was submitted.
+/// Number of failures recorded when a command was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct FailuresBefore(u64);
 
 impl WriteFailures {
-    /// To be kept with what is submitted now.
+    /// To be kept with a command until its outcome is known.
     #[must_use]
     pub(in crate::log) fn before(&self) -> FailuresBefore {
         FailuresBefore(self.noted)
     }
 
-    /// Something has failed: how many have in a row.
+    /// Records a failure; returns the number in a row.
     pub(in crate::log) fn note(&mut self, before: FailuresBefore) -> u32 {
         if before == self.before() {
             self.in_row += 1;
@@ -68,33 +68,33 @@ pub(in crate::log) struct Member {
     pub entry: MemberEntry,
     /// The drive, by the handle of this membership; `None` if it is missing or has failed.
     pub device: Option<Rc<dyn ZonedDevice>>,
-    /// What is left of the membership when the drive has failed.
+    /// The membership of a drive that has failed, until it has ended.
     pub membership: Option<Membership>,
-    /// Why it failed, for people.
+    /// Reason of the failure, as text.
     pub failure: Option<String>,
-    /// Its free zones.
+    /// Zones that are empty and unused.
     pub pool: ZonePool,
-    /// Zones it holds open or closed, as far as this engine made them so, and those of nobody.
+    /// Active zones, as far as this engine activated them, including those of no segment.
     pub active_zones: u32,
-    /// Zones that hold something nobody accounts for; never touched.
+    /// Written zones of unknown contents; never touched.
     pub orphan_zones: u32,
-    /// Zones that failed and can never be written again, beside those that still hold segments.
+    /// Zones that failed and can never be written again, except zones that still hold segments.
     pub lost_zones: u32,
-    /// What went wrong.
+    /// Errors since the start.
     pub errors: MemberErrors,
-    /// Writes that failed in a row.
+    /// Failed writes in a row.
     pub write_failures: WriteFailures,
-    /// Segments given up because of it since one was filled; a few of them make the member fail.
+    /// Segments given up because of it since one was filled; a few of them evict it.
     pub spoiled_in_row: u32,
-    /// When the last of them was.
+    /// Time of the last of them.
     pub spoiled: Nanos,
-    /// The number of the first segment that was opened after that.
+    /// Number of the first segment opened after that.
     pub spoiled_before: u64,
-    /// When the drive last answered.
+    /// Time of the drive's last answer.
     pub seen: Nanos,
-    /// Whether it answered the last read as soon as it was asked.
+    /// Whether the last read completed on submit.
     pub answers_at_once: bool,
-    /// How it has lately answered reads.
+    /// Recent read latencies.
     pub pace: ReadPace,
 }
 
@@ -123,7 +123,7 @@ impl Member {
         }
     }
 
-    /// Whether its drive is here, and has been given a column of every segment.
+    /// Whether its drive is present, and has a column of every segment on it.
     #[must_use]
     pub(in crate::log) fn is_in_full_service(&self) -> bool {
         self.entry.state == MemberState::Online && self.device.is_some()

@@ -1,4 +1,4 @@
-//! Spares at work: a lost member is replaced without an operator.
+//! Spares in use: a lost member is replaced without an operator.
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -11,7 +11,7 @@ use crate::scheme::Column;
 use std::rc::Rc;
 use zoneweave_zoned::ZonedDevice;
 
-/// Adds a spare.
+/// Adds a spare drive.
 ///
 /// # Errors
 /// If the drive does not fit.
@@ -39,7 +39,7 @@ pub(in crate::log) fn add(
     Ok(())
 }
 
-/// Fills vacant places, until the volume closes.
+/// Fills vacant slots, until the volume closes.
 async fn keep(core: Rc<Core>) {
     while !core.closing.get() {
         let Some(column) = vacancy(&core) else {
@@ -64,7 +64,7 @@ async fn keep(core: Rc<Core>) {
     }
 }
 
-/// The same steps as for any replacement.
+/// Replaces a member by a spare, in the same steps as any replacement.
 async fn seat(
     core: &Rc<Core>,
     column: Column,
@@ -78,7 +78,7 @@ async fn seat(
     rebuild(core, column).await
 }
 
-/// A place that a spare could take.
+/// A slot that a spare may take.
 fn vacancy(core: &Core) -> Option<Column> {
     let state = core.state.borrow();
     let busy = state.stopped.is_some() || state.membership_dirty;

@@ -1,9 +1,8 @@
-//! Putting a drive into a slot: whether it fits, what goes before it may come in, and its first
-//! records.
+//! Puts a drive into a slot: checks that it fits, erases it, and writes its first records.
 //!
-//! What the drive holds is destroyed, once it is certain that it fits. Until the record that names
-//! it is on every member it is none: a crash before leaves the slot as it was. What has to be
-//! rebuilt is, from then on, a member's that may be lost again at any time (`rebuild.rs`).
+//! The drive's contents are destroyed once it is certain that it fits. It becomes a member when the
+//! record with its name is on every member: an earlier crash leaves the slot as it was. From then
+//! on its rebuild (`repair/rebuild`) may be interrupted by another loss at any time.
 
 use crate::log::members::error::ReplaceError;
 use std::rc::Rc;
@@ -22,10 +21,10 @@ use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
 use crate::scheme::Column;
 
-/// Puts a drive into a slot and rebuilds it. What the drive holds is destroyed.
+/// Puts a drive into a slot and rebuilds it. The drive's contents are destroyed.
 ///
 /// # Errors
-/// As [`ReplaceError`] tells.
+/// A [`ReplaceError`] with the reason.
 pub(in crate::log) async fn replace(
     core: &Rc<Core>,
     column: Column,
@@ -36,8 +35,8 @@ pub(in crate::log) async fn replace(
     let asked_for = core.state.borrow().members[column.index()].entry.uuid;
     let _admin = core.admin.acquire().await;
     {
-        // Behind a rebuild or a scrub that takes hours, and who asked had this drive in mind,
-        // working or not.
+        // This may have waited hours for a rebuild or scrub; the request referred to the drive in
+        // the slot then, working or not.
         let state = core.state.borrow();
         let member = &state.members[column.index()];
         if member.entry.uuid != asked_for && member.writable().is_some() {
@@ -49,7 +48,8 @@ pub(in crate::log) async fn replace(
     rebuild(core, column).await
 }
 
-/// Puts a drive into a slot, of which nothing is rebuilt yet. Whoever does has the turn for it.
+/// Puts a drive into a slot, without rebuilding anything yet. The caller has the permit for
+/// membership changes.
 pub(in crate::log) async fn put_in(
     core: &Rc<Core>,
     column: Column,
@@ -57,18 +57,19 @@ pub(in crate::log) async fn put_in(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     check(core, column, &device)?;
-    // Before a drive that works is taken out for it; meanwhile others may have gone.
+    // Checked before a working drive is taken out; other members may have failed meanwhile.
     if core.state.borrow().members[column.index()].writable().is_some() {
         let (zones, _) = look(core, &*device).await?;
         check(core, column, &device)?;
         if is_foreign(&core.state.borrow(), &device) {
-            // A drive that cannot be erased costs nothing then, and erasing none of the redundancy.
+            // Before that, as a drive that cannot be erased then costs nothing, and erasing costs
+            // no redundancy.
             empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
             check(core, column, &device)?;
         }
     }
     retire(core, column).await?;
-    // What is under way from when the drive was a member before would come upon what it holds then.
+    // Commands in flight of an earlier membership would hit its new contents.
     let former = core.state.borrow().former_of(&device);
     for membership in former {
         mark(Mark::FormerMembershipAwaited);
@@ -80,7 +81,7 @@ pub(in crate::log) async fn put_in(
         let mut state = core.state.borrow_mut();
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
         if device.geometry().volatile_cache && !state.volatile {
-            // Users were told that there is no cache: it must not show.
+            // The array promised users that no cache needs a flush.
             mark(Mark::ReplacementWithCache);
             state.volatile = true;
             state.fua_always = true;
@@ -97,7 +98,7 @@ pub(in crate::log) async fn put_in(
         state.put_member(column, member);
         state.dead.note_replaced(column);
         state.membership_dirty = true;
-        // Open segments lack the new column: what comes next goes to segments that have it.
+        // Open segments lack the new column: later stripes go to segments that have it.
         for slot in state.open_segments() {
             state.abandon(slot);
         }
@@ -142,10 +143,10 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
     Ok(state.check_spared(column)?)
 }
 
-/// Checks that a drive offers what a member must.
+/// Checks that a drive meets the requirements for a member.
 ///
 /// # Errors
-/// What it lacks.
+/// The requirement that it lacks.
 pub(in crate::log) fn check_fit(
     state: &State,
     device: &dyn ZonedDevice,
@@ -167,7 +168,7 @@ pub(in crate::log) fn check_fit(
     Ok(())
 }
 
-/// Zones that have failed do not count.
+/// Checks the number of usable zones: failed ones do not count.
 fn check_zones(
     core: &Core,
     device: &dyn ZonedDevice,
@@ -186,9 +187,10 @@ fn check_zones(
     Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
 }
 
-/// What died while the drive was out of service could count again: any one copy of a mirror, and
-/// with parity what is on as many such drives as are enough, or where others cannot tell that they
-/// have nothing of it.
+/// Refuses a drive with read-only zones of segments that died while it was out of service, as these
+/// could become valid again. With a mirror any single copy is enough. With parity it takes as many
+/// such drives as can reconstruct the data, or other drives that cannot prove that they have
+/// nothing of the segment.
 async fn check_kept(
     core: &Core,
     device: &dyn ZonedDevice,

@@ -1,11 +1,11 @@
-//! Spares: drives that take the place of lost members without anybody being asked.
+//! Spares: drives that replace lost members without an operator.
 //!
-//! A spare is known to the running volume only. Nothing is on media of it, and nothing on it is
-//! touched, before it becomes a member, by the same steps as any replacement. So it needs no room
-//! in the format, and whoever starts the array says what its spares are.
+//! A spare is known to the running volume only. It has no record on media, and nothing on it is
+//! touched, before it becomes a member by the same steps as any replacement. So it needs no place
+//! in the format, and each start lists its spares.
 //!
-//! Invariant: a spare takes a place only while nobody is in it and what is left can be written. One
-//! that fails, or is refused, is let go, and the next is tried.
+//! Invariant: a spare takes a slot only while that is vacant and the remaining members can be
+//! written. A spare that fails, or is refused, is dropped, and the next is tried.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -17,48 +17,48 @@ use crate::log::format::MemberUuid;
 use crate::log::members::error::ReplaceError;
 use crate::scheme::Column;
 
-/// What a volume tells about its spares.
+/// Spares of a volume.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SparesStatus {
-    /// Drives that wait to take the place of one that fails.
+    /// Number of unused spares.
     pub waiting: u64,
-    /// Those that did, or tried to, in this order.
+    /// Spares that were put into a slot, in this order.
     pub taken: Vec<TakenSpare>,
 }
 
 /// A spare that was put into a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakenSpare {
-    /// The slot.
+    /// The slot that it took, from zero.
     pub slot: u8,
-    /// What it is called as a member.
+    /// UUID of the member, in hexadecimal.
     pub uuid: String,
     /// `rebuilding`, `rebuilt` or `given_up`.
     pub state: &'static str,
-    /// Why it was given up.
+    /// Reason for giving it up.
     pub reason: Option<String>,
 }
 
-/// The spares of a volume, in the order in which they are taken.
+/// The spares of a volume, in the order of their use.
 #[derive(Default)]
 pub(in crate::log) struct Spares {
     pub(in crate::log) waiting: VecDeque<(Rc<dyn ZonedDevice>, MemberUuid)>,
-    /// No more than there ever were.
+    /// At most as many as there ever were.
     taken: Vec<Taken>,
-    /// Whether the task that looks for vacant places runs.
+    /// Whether the task that fills vacant slots runs.
     pub(in crate::log) kept: bool,
 }
 
-/// A spare that is no more.
+/// A spare that was used.
 struct Taken {
     column: Column,
     uuid: MemberUuid,
-    /// `None` while it is rebuilt.
+    /// `None` during its rebuild.
     outcome: Option<Result<(), ReplaceError>>,
 }
 
 impl Spares {
-    /// What people are told about them.
+    /// The spares for the status report.
     #[must_use]
     pub(in crate::log) fn status(&self) -> SparesStatus {
         let taken = self.taken.iter().map(|taken| TakenSpare {
@@ -78,7 +78,7 @@ impl Spares {
         SparesStatus { waiting: self.waiting.len() as u64, taken: taken.collect() }
     }
 
-    /// Takes the one that has waited longest, for a place.
+    /// Takes the spare that has waited longest, for a slot.
     pub(in crate::log) fn take(
         &mut self,
         column: Column,
@@ -88,7 +88,7 @@ impl Spares {
         Some((device, uuid))
     }
 
-    /// The one taken last is in service, or will never be.
+    /// Records whether the last one is in service, or failed.
     pub(in crate::log) fn note(&mut self, outcome: Result<(), ReplaceError>) {
         if let Some(taken) = self.taken.last_mut() {
             taken.outcome = Some(outcome);

@@ -1,10 +1,10 @@
-//! The superblock zones: two per member, written in turn.
+//! Superblock commits: two zones per member, written in turn.
 //!
-//! A commit appends one record to every member that is in service. Where a member's zone has no
-//! room, a snapshot of everything that still matters goes to the other zone first; the full zone
-//! is reset only after the commit is durable everywhere, so at every moment some zone of the
-//! member says everything. A member that fails a commit is taken out of service, which is a
-//! commit of its own on the rest; a commit counts when every member still in service has it.
+//! A commit appends one record to every member in service. If a member's zone is full, a snapshot
+//! of all current records goes to its other zone first. The full zone is reset only after the
+//! commit is durable everywhere, so at every moment some zone of the member holds everything. A
+//! member that fails a commit is evicted, which is a commit of its own on the others; a commit
+//! counts when every member still in service has it.
 
 use crate::log::members::superblock_cursor::{SuperblockCursor, SuperblockLog};
 use std::cell::{OnceCell, RefCell};
@@ -23,11 +23,11 @@ use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
-/// Records of a superblock zone: what a start of the array has to read. Each takes a unit of
-/// writes.
+/// Records of a superblock zone: a start of the array has to read them all. Each takes a write
+/// unit.
 pub(in crate::log) const ZONE_RECORDS: u32 = 1024;
 
-/// How often a record is written that the drive does not take, and does not refuse for good.
+/// Attempts at writing a record that the drive rejects with a transient error.
 const RECORD_TRIES: u32 = 3;
 
 impl SuperblockLog {
@@ -41,12 +41,12 @@ impl SuperblockLog {
         Self { cursors: RefCell::new(cursors), record_sequence, lock: Semaphore::new(1) }
     }
 
-    /// Gives a slot the zones of its new drive.
+    /// Sets the superblock zones of a slot's new drive.
     pub(in crate::log) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
     }
 
-    /// Keeps everybody from writing records.
+    /// Blocks the writing of records while the permit is held.
     pub(in crate::log) async fn hold(&self) -> Permit {
         self.lock.acquire().await
     }
@@ -70,13 +70,13 @@ impl SuperblockLog {
         self.commit_locked(core, &body, false).await
     }
 
-    /// Records which narrow segments are alive, one of which is about to be opened.
+    /// Records the narrow list, with a segment that is about to be opened.
     ///
     /// # Errors
     /// If too few members are left.
     pub(in crate::log) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), &'static str> {
         let _one_at_a_time = self.lock.acquire().await;
-        // As of now: one that died while this waited is not to be brought back.
+        // Taken now: a segment that died while this waited must not come back.
         let roster = core.state.borrow().roster_record();
         self.commit_locked(core, &roster.unwrap_or(RecordBody::State), false).await
     }
@@ -93,17 +93,17 @@ impl SuperblockLog {
         self.commit_locked(core, &RecordBody::State, true).await
     }
 
-    /// Records that members failed: a new epoch, on all that are left.
+    /// Records that members failed: a new epoch, on the remaining members.
     pub(in crate::log) async fn record_membership(&self, core: &Rc<Core>) {
         let _one_at_a_time = self.lock.acquire().await;
         if core.state.borrow().membership_dirty {
-            // The outcome is in the state, where everybody looks for it.
+            // The outcome is in the state, where all tasks look for it.
             let _stopped = self.commit_locked(core, &RecordBody::State, false).await;
         }
         core.changed.open();
     }
 
-    /// Waits until no commit is under way.
+    /// Waits until no commit is in flight.
     pub(in crate::log) async fn commits_ended(&self) {
         drop(self.lock.acquire().await);
     }
@@ -130,15 +130,15 @@ impl SuperblockLog {
                     Ok(Some(old)) => switched.push((column, old)),
                     Ok(None) => {}
                     Err(Refused::TooManyRecords) => {
-                        let reason = "superblock zones are too small for what crashes left behind";
+                        let reason = "superblock zones are too small for the segments that crashes left unfinished";
                         core.state.borrow_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
                     Err(Refused::ByDrive(status)) => {
                         all_done = false;
                         core.state.borrow_mut().fail_member(column, &status.to_string());
-                        // What waited for its zones is to be told before the others have this
-                        // record.
+                        // Requests that wait for the evicted drive's zones end before the others
+                        // have this record.
                         core.changed.open();
                     }
                 }
@@ -155,11 +155,11 @@ impl SuperblockLog {
         }
     }
 
-    /// A commit is on every member in service: so is the membership it carried.
+    /// Settles a commit that every member in service has, with the membership in it.
     fn settle(&self, core: &Core, carried_change: bool) {
         let mut state = core.state.borrow_mut();
         if carried_change {
-            // A member that failed while the record was being written waits for the next one.
+            // A member that failed during the commit is recorded by the next one.
             let unrecorded =
                 state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
             mark_if(Mark::FailedDuringRecord, || unrecorded);
@@ -180,7 +180,7 @@ impl SuperblockLog {
         futures_util::future::join_all(resets).await;
     }
 
-    /// Writes one member's records; returns the zone that a switch has left to be reset.
+    /// Writes one member's records; returns the zone that a switch leaves to be reset.
     async fn write_member(
         &self,
         core: &Rc<Core>,
@@ -201,7 +201,7 @@ impl SuperblockLog {
                 self.cursors.borrow_mut()[column.index()] = Some(cursor);
                 return Ok(None);
             }
-            // Nothing fits behind it.
+            // No record fits behind it.
         }
         let bodies = commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), body));
         if bodies.len() > capacity as usize {
@@ -217,19 +217,19 @@ impl SuperblockLog {
         cursor.next = 0;
         if cursor.other_dirty {
             mark(Mark::SuperblockZoneResetLate);
-            // What a start that was cut short has written to the zone that stays may be in the
-            // drive's cache only, although this one has read it.
+            // Records that an interrupted start wrote to the current zone may be in the drive's
+            // cache only, although this start has read them.
             device.flush().await?;
             device.manage(zone, ZoneAction::Reset).await?;
         }
-        // Until the old zone is reset it is the dirty one.
+        // Dirty until it is reset.
         cursor.other_dirty = true;
         let mut tries = 1..RECORD_TRIES;
         while self.write_records(core, table, column, device, &mut cursor, bodies).await?
             == Written::InPart
         {
             tries.next().ok_or(Status::WriteFault)?;
-            // Nothing in it counts yet.
+            // Nothing in it is valid yet.
             device.manage(zone, ZoneAction::Reset).await?;
             cursor.next = 0;
         }
@@ -237,7 +237,7 @@ impl SuperblockLog {
         Ok(Some(old))
     }
 
-    /// Writes records to the zone that a member is at.
+    /// Writes records to a member's current zone.
     async fn write_records(
         &self,
         core: &Core,
@@ -289,29 +289,29 @@ impl SuperblockLog {
     }
 }
 
-/// What came of a record.
+/// The outcome of a record's write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Written {
     Whole,
-    /// It takes several blocks, and the drive wrote some: its zone takes no more.
+    /// The record takes several blocks, and the drive wrote some: its zone takes no more.
     InPart,
 }
 
-/// Writes a record; again if that fails, as when a controller is reset, and the drive then says
-/// that nothing came of it. Who loses a member for one record loses all of its redundancy.
+/// Writes a record, with retries if a write fails (as during a controller reset) and the drive then
+/// reports that nothing was written. Losing a member for one record would lose all redundancy.
 async fn write_record(
     device: &Rc<dyn ZonedDevice>,
     at: ZoneAddress,
     payload: Payload,
 ) -> Result<Written, Status> {
     let mut tries = 1..RECORD_TRIES;
-    // A drive that writes several blocks at a time fills up what there are fewer of.
+    // A drive with a write unit of several blocks pads shorter records.
     let whole = payload.blocks().0.next_multiple_of(device.geometry().write_unit.0);
     loop {
         let Err(status) = device.write(at, payload.clone(), true).await else {
             return Ok(Written::Whole);
         };
-        // So little came of it before that reports round it down to nothing.
+        // The write before left less than a unit, which reports round down to nothing.
         if status == Status::ZoneInvalidWrite && tries.start > 1 && whole > 1 {
             return Ok(Written::InPart);
         }
@@ -326,7 +326,7 @@ async fn write_record(
         match written {
             Some(0) => {}
             Some(blocks) if blocks == whole => {
-                // It is there, and may be in the drive's cache only.
+                // It was written, but may be in the drive's cache only.
                 let found = device.read(at, payload.blocks()).await?;
                 device.flush().await?;
                 return if same(&found, &payload) { Ok(Written::Whole) } else { Err(status) };
@@ -346,10 +346,9 @@ fn same(one: &Payload, other: &Payload) -> bool {
 
 /// Why a member's records were not written.
 enum Refused {
-    /// A zone has no room for them, on any drive.
+    /// They do not fit into a zone of any drive.
     TooManyRecords,
-    /// The drive did not take them, whatever it says: one in a file may be on a file system that is
-    /// full.
+    /// The drive rejected them with any status: an image file may be on a full file system.
     ByDrive(Status),
 }
 
@@ -359,21 +358,21 @@ impl From<Status> for Refused {
     }
 }
 
-/// What is written to every member, if need be again when one of them has failed.
+/// The records for every member; they may be written again after one has failed.
 struct Commit<'a> {
     table: MemberTable,
     body: &'a RecordBody,
-    /// Whether a snapshot is written whatever room there is.
+    /// Whether a snapshot is written even if the zone has space.
     switch: bool,
-    /// The same for all that write one, as of one moment: a zone that is reset and used while a
-    /// drive is slow is not named after its old segment in records behind those that name the new
-    /// one.
+    /// One snapshot for all members, of one moment. Otherwise, while a drive is slow, a zone that
+    /// is reset and reused could be listed under its old segment in records behind the ones that
+    /// list the new one.
     snapshot: OnceCell<Vec<RecordBody>>,
 }
 
-/// The membership that all records of one commit tell. A member that fails while they are written
-/// is out in the next epoch: told in some records of this one, it would be out in a version of
-/// which nobody knows who has it.
+/// The member table in all records of one commit. A member that fails during the commit is out in
+/// the next epoch. If some records of this commit said so, that version would have an unknown set
+/// of holders.
 struct MemberTable {
     epoch: Epoch,
     members: Vec<MemberEntry>,
@@ -390,8 +389,8 @@ fn prepare_epoch(state: &mut State) -> Result<MemberTable, &'static str> {
     if state.membership_dirty {
         mark(Mark::NewEpoch);
         state.epoch.number += 1;
-        // The tag tells apart two histories that reach the same epoch; mixing what differs
-        // between them keeps it deterministic.
+        // The tag distinguishes two histories that reach the same epoch; mixing their differences
+        // keeps it deterministic.
         let survivors = state.members.iter().enumerate();
         let map = survivors
             .filter(|(_, member)| member.writable().is_some())
@@ -416,7 +415,7 @@ fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Everything that still matters, ending with `last` and the mark that nothing is missing.
+/// All current records, ending with `last` and the mark of completeness.
 fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let mut bodies = RecordBody::of_seals(state.seals.values());
     bodies.extend(state.dead.records());
@@ -449,8 +448,8 @@ pub(in crate::log) fn sealed_payload(record: &SuperblockRecord) -> Payload {
     )
 }
 
-/// A structured block with the metadata of its place; of a segment it tells the columns that this
-/// is not on.
+/// A structured block with the metadata of its place. For a segment, the metadata lists the columns
+/// that the segment is not on.
 #[must_use]
 pub(in crate::log) fn structured_payload(
     array: ArrayUuid,

@@ -1,17 +1,17 @@
-//! The superblock log of a running array: where each member is written next.
+//! Positions in the superblock zones of a running array.
 
 use std::cell::RefCell;
 use zoneweave_runtime::Semaphore;
 use zoneweave_zoned::ZoneId;
 
-/// Where a member's next record goes.
+/// Position of a member's next record.
 #[derive(Clone, Debug)]
 pub(in crate::log) struct SuperblockCursor {
-    /// The two zones.
+    /// The two superblock zones.
     pub zones: [ZoneId; 2],
-    /// Which of them is being written.
+    /// Index of the zone being written.
     pub current: usize,
-    /// The next block in it; beyond its end if nothing more can be written to it.
+    /// The next block in it; beyond its end if it takes no more records.
     pub next: u32,
     /// Whether the other zone has to be reset before it can be written.
     pub other_dirty: bool,
@@ -21,6 +21,6 @@ pub(in crate::log) struct SuperblockCursor {
 pub(in crate::log) struct SuperblockLog {
     pub(in crate::log) cursors: RefCell<Vec<Option<SuperblockCursor>>>,
     pub(in crate::log) record_sequence: RefCell<u64>,
-    /// Commits are made one after the other.
+    /// Serialises commits.
     pub(in crate::log) lock: Semaphore,
 }

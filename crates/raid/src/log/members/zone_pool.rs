@@ -21,7 +21,7 @@ impl ZonePool {
         self.take_other_than(None)
     }
 
-    /// Takes the least worn zone but for one.
+    /// Takes the least worn zone other than one.
     pub(in crate::log) fn take_other_than(
         &mut self,
         except: Option<ZoneId>,
@@ -32,7 +32,7 @@ impl ZonePool {
         Some((zone, resets))
     }
 
-    /// How many zones are free.
+    /// Number of free zones.
     #[must_use]
     pub(in crate::log) fn len(&self) -> usize {
         self.free.len()

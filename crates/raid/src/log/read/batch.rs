@@ -1,9 +1,8 @@
-//! Reading blocks from drives, each once, with as few commands as possible.
+//! Reads blocks from drives, each once, with as few commands as possible.
 //!
-//! What lies one behind the other in a zone is read with one command, whatever each block is
-//! wanted for: to be returned, or to rebuild another one. One block that cannot be read hides the
-//! others of its command, of which there may be no other copy: then they are read one by one.
-//! Nothing here is verified.
+//! Adjacent blocks of a zone are read with one command, for any purpose: as a result, or to
+//! reconstruct another block. One unreadable block hides the others of its command, which may have
+//! no other copy: these are then read one by one. Nothing is verified here.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,10 +22,10 @@ use crate::log::engine::state::State;
 /// Blocks read from one zone in one command.
 const RUN_BLOCKS: usize = 32;
 
-/// Where a block of a member is.
+/// Address of a block on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct Spot {
-    /// The member.
+    /// The member's slot.
     pub column: Column,
     /// The place on its drive.
     pub at: ZoneAddress,
@@ -44,7 +43,7 @@ impl Spot {
     }
 }
 
-/// Whether [`gather_seen`] reads blocks in the order in which they are given, each for itself.
+/// Whether [`gather_seen`] reads these blocks in the given order, each by itself.
 #[must_use]
 pub(in crate::log) fn are_in_order(spots: &[Spot]) -> bool {
     spots.is_sorted_by(|one, next| one.order() < next.order())
@@ -70,7 +69,7 @@ impl<'a> RawBlock<'a> {
     }
 }
 
-/// Blocks one behind the other, and what their drive answered.
+/// Adjacent blocks, and the answer of their drive.
 struct Run {
     first: Spot,
     blocks: u32,
@@ -82,7 +81,7 @@ impl Run {
         Self { first: run[0], blocks: blocks_of(run), answer }
     }
 
-    /// Which one of them a block is.
+    /// Number of a block within the run.
     fn index_of(&self, spot: Spot) -> Option<usize> {
         let Spot { column, at: ZoneAddress { zone, offset } } = self.first;
         if spot.column != column || spot.at.zone != zone {
@@ -94,14 +93,14 @@ impl Run {
 }
 
 pub(in crate::log) struct Gathered {
-    /// In order of their places.
+    /// In the order of addresses.
     runs: Vec<Run>,
-    /// Where the one was that was asked for last: most are asked for in order.
+    /// The run of the last lookup: most lookups are in order.
     last: Cell<usize>,
 }
 
 impl Gathered {
-    /// The answer about a block; `None` if it was not asked for.
+    /// The answer for a block; `None` if it was not requested.
     #[must_use]
     pub(in crate::log) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
         let last = self.last.get();
@@ -117,14 +116,14 @@ impl Gathered {
     }
 }
 
-/// Reads blocks, in any order, of which some may be named more than once.
+/// Reads blocks in any order, of which some may be named more than once.
 pub(in crate::log) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
     gather_seen(core, spots, |_, _| ()).await
 }
 
-/// Reads blocks as [`gather`] does. What is there at once `see` gets, each block with its number
-/// among all in order, before more is read, unless something is waited for already: it is in the
-/// processor's caches then, and what is read next on its way there.
+/// Reads blocks as [`gather`] does. `see` gets the blocks that complete on submit, each with its
+/// number in the order, before more is read, unless some reads are already pending. Those blocks
+/// are then still in the processor's caches, and the next read is on its way.
 pub(in crate::log) async fn gather_seen(
     core: &Rc<Core>,
     mut spots: Vec<Spot>,
@@ -138,7 +137,7 @@ pub(in crate::log) async fn gather_seen(
     let mut first = 0;
     for (run, next) in runs.iter().zip(runs.iter().skip(1).map(Some).chain([None])) {
         let asked = core.ask(run[0].column, run[0].at, BlockCount(blocks_of(run)));
-        // What takes a while is to be under way first.
+        // Pending reads are submitted first, so that they are in flight.
         if let Some(payload) = asked.as_ref().ok().filter(|_| late.is_empty()) {
             next.inspect(|next| core.expect_read(next[0].column, next[0].at));
             (0..run.len()).for_each(|at| see(first + at, RawBlock { of: payload, at }));
@@ -160,7 +159,7 @@ pub(in crate::log) async fn gather_seen(
     Gathered { runs: read, last: Cell::new(0) }
 }
 
-/// What a drive answered about a run.
+/// The answer of a drive for a run.
 enum RunAnswer {
     Together(Result<Payload, Status>),
     OneByOne(Vec<Result<Payload, Status>>),
@@ -181,7 +180,7 @@ fn blocks_of(run: &[Spot]) -> u32 {
     u32::try_from(run.len()).expect("at most 32")
 }
 
-/// Where a block is, unless its member is lost.
+/// Address of a block, unless its member is missing.
 pub(in crate::log) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     let segment = &state.segments[place.slot];
     let zone = segment.zones[place.column.index()]?.zone;
@@ -204,7 +203,7 @@ mod tests {
         Spot { column: Column::of(below(3) as usize), at: ZoneAddress { zone, offset } }
     }
 
-    /// Blocks whose data and metadata begin with what tells them apart, in one piece or in several.
+    /// Blocks whose data and metadata begin with their number, in one piece or in several.
     fn payload(names: &[u32], in_pieces: bool) -> Payload {
         let count = BlockCount(u32::try_from(names.len()).expect("a few"));
         let mut data = AlignedBuffer::zeroed(count);

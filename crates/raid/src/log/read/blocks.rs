@@ -1,8 +1,8 @@
-//! The read path: look up, read, verify, and rebuild what does not verify.
+//! The read path: look up, read, verify, and reconstruct blocks that do not verify.
 //!
-//! A segment is pinned while blocks of it are read, so its zones are not reset underneath. Every
-//! block returned was verified against the identity of the block asked for; a block that cannot
-//! be verified nor rebuilt is an error, never zeros.
+//! A segment is pinned while its blocks are read, so its zones are not reset meanwhile. Every
+//! returned block was verified against the requested identity. A block that can be neither verified
+//! nor reconstructed is an error, never zeros.
 
 use crate::log::read::batch::spot_of;
 use crate::log::read::found::FoundBlock;
@@ -31,8 +31,7 @@ use crate::log::read::reconstruct::{
 use crate::log::read::route::Route;
 use crate::scheme::ColumnSet;
 
-/// Reads data blocks by place, or has them rebuilt where drives are held up. The segments must be
-/// pinned.
+/// Reads data blocks by place, reconstructing those on slow drives. The segments must be pinned.
 pub(in crate::log) async fn read_hedged(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,
@@ -59,8 +58,7 @@ pub(in crate::log) async fn read_by(
     read_places(core, &places).await
 }
 
-/// Reads blocks by place, all of them without the drives that are held up; `None` if that cannot
-/// be.
+/// Reads blocks by place without any slow drive; `None` if that is impossible.
 async fn read_around(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -82,8 +80,8 @@ async fn read_around(
     found.map(|block| block.map(Some)).collect()
 }
 
-/// Reads blocks; what is late is rebuilt, too, and the first answer counts. The slower one is
-/// waited for by a task of its own, which keeps the segments pinned.
+/// Reads blocks; late ones are also reconstructed, and the first answer counts. A task of its own
+/// waits for the slower answer and keeps the segments pinned.
 async fn read_until(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,
@@ -132,16 +130,16 @@ async fn read_pinned(core: Rc<Core>, places: Vec<BlockPlace>) -> Vec<Option<Foun
     read_places(&core, &places).await
 }
 
-/// How one place is read.
+/// The way in which one place is read.
 enum Way {
     /// From its own drive.
     Direct(Spot),
-    /// From the others: its own is missing.
+    /// From the other columns: its own is missing.
     Rebuilt(Option<Plan>),
 }
 
-/// Reads data blocks by place, verified, rebuilt where they are damaged or their member is
-/// missing. The segments must be pinned.
+/// Reads data blocks by place, verified, and reconstructed if damaged or missing. The segments must
+/// be pinned.
 pub(in crate::log) async fn read_places(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -166,12 +164,12 @@ pub(in crate::log) async fn read_places(
     Box::pin(repair_all(core, places, &ways, &gathered, found)).await
 }
 
-/// Where each of some places is read from; `None` if one is of a member that is missing.
+/// Address of each place; `None` if a member of any place is missing.
 fn direct_spots(state: &State, places: &[BlockPlace]) -> Option<Vec<Spot>> {
     places.iter().map(|place| spot_of(state, *place)).collect()
 }
 
-/// Reads blocks as [`read_places`] does, some of members that are missing.
+/// Reads blocks as [`read_places`] does, with some members missing.
 async fn read_by_ways(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<FoundBlock>> {
     let ways = ways_of(core, places, ColumnSet::default());
     let gathered = gather(core, spots_of(&ways)).await;
@@ -186,7 +184,7 @@ async fn read_by_ways(core: &Rc<Core>, places: &[BlockPlace]) -> Vec<Option<Foun
     repair_all(core, places, &ways, &gathered, found).await
 }
 
-/// Rebuilds those blocks that were not found intact.
+/// Reconstructs the blocks that were not intact.
 async fn repair_all(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -236,7 +234,7 @@ pub(in crate::log) async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Op
 fn only_block(payload: Payload) -> (Bytes, Bytes) {
     let Payload { mut data, oob } = payload;
     match data.pop() {
-        // Drives answer in one piece, which need not be shared.
+        // Drives answer in one piece, which needs no copy.
         Some(block) if data.is_empty() && block.len() == BLOCK_BYTES => (block, oob),
         last => {
             data.extend(last);
@@ -246,7 +244,7 @@ fn only_block(payload: Payload) -> (Bytes, Bytes) {
     }
 }
 
-/// The way of each place, if columns are left out.
+/// The way of each place, if these columns are not read.
 fn ways_of(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Way> {
     let spots: Vec<_> = {
         let state = core.state.borrow();
@@ -265,7 +263,7 @@ fn ways_of(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Way> {
     spots.into_iter().map(way).collect()
 }
 
-/// What has to be read; a block may be both wanted and needed for another one.
+/// Addresses to read; a block may be both a result and a source for another.
 fn spots_of(ways: &[Way]) -> Vec<Spot> {
     let mut spots = Vec::with_capacity(ways.len());
     for way in ways {
@@ -277,7 +275,7 @@ fn spots_of(ways: &[Way]) -> Vec<Spot> {
     spots
 }
 
-/// A block that was not intact: as it was rebuilt, or as another try finds it.
+/// A block that was not intact: reconstructed, or from another attempt.
 async fn repaired(
     core: &Rc<Core>,
     read: Option<Result<(), Status>>,
@@ -288,7 +286,7 @@ async fn repaired(
         if rebuilt.is_some() {
             break;
         }
-        // What is given up here, a reader takes for lost, and the collector makes so.
+        // A block given up here is lost to a reader, and the collector records it as lost.
         mark(Mark::BlockTriedAgain);
         let spot = spot_of(&core.state.borrow(), place);
         if let Some(spot) = spot {
@@ -302,7 +300,7 @@ async fn repaired(
     note_repair(core, place, read, rebuilt)
 }
 
-/// The block of a place, if it was read intact.
+/// The block of a place, if it is intact.
 fn intact_at(
     core: &Core,
     gathered: &Gathered,
@@ -333,7 +331,7 @@ fn verified(core: &Core, data: &[u8], oob: &[u8], place: BlockPlace) -> Option<B
     oob.identity()
 }
 
-/// Notes that a block was missing, unreadable or damaged, and takes what was rebuilt for it.
+/// Counts a missing, unreadable or damaged block, and takes the reconstructed one for it.
 fn note_repair(
     core: &Rc<Core>,
     place: BlockPlace,

@@ -3,11 +3,11 @@
 use crate::log::format::BlockIdentity;
 use bytes::Bytes;
 
-/// A block found, with its identity.
+/// A verified block with its identity.
 #[derive(Clone, Debug)]
 pub(in crate::log) struct FoundBlock {
-    /// The data.
+    /// Contents of the block.
     pub data: Bytes,
-    /// Its identity.
+    /// Identity from its metadata.
     pub identity: BlockIdentity,
 }

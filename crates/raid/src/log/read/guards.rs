@@ -7,7 +7,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
-/// A read under way.
+/// A read in flight.
 pub(in crate::log) struct ReadUnderWay {
     core: Rc<Core>,
     column: Column,
@@ -18,7 +18,7 @@ pub(in crate::log) struct ReadUnderWay {
 }
 
 impl ReadUnderWay {
-    /// Notes that a read begins, if anybody wants to know.
+    /// Records the start of a read if latencies are in use.
     #[must_use]
     pub(in crate::log) fn begin(
         core: &Rc<Core>,
@@ -40,12 +40,12 @@ impl ReadUnderWay {
         Some(Self { core: core.clone(), column, number, size, resetting, begun: now })
     }
 
-    /// Notes that a drive answered.
+    /// Records the answer of a drive.
     pub(in crate::log) fn answered(self) {
         let latency = self.core.handle.now().since(self.begun);
         let mut state = self.core.state.borrow_mut();
         let pace = &mut state.members[self.column.index()].pace;
-        // Of a drive that was replaced meanwhile nothing is known any more.
+        // The latencies of a replaced drive were discarded.
         if pace.under_way.contains_key(&self.number) {
             let resetting = self.resetting || pace.resets > 0;
             let estimates = if resetting { &mut pace.resetting } else { &mut pace.usual };
@@ -56,7 +56,7 @@ impl ReadUnderWay {
 
 impl Drop for ReadUnderWay {
     fn drop(&mut self) {
-        // What a panic left behind may be borrowed still.
+        // The state may still be borrowed after a panic.
         if !std::thread::panicking() {
             let mut state = self.core.state.borrow_mut();
             state.members[self.column.index()].pace.under_way.remove(&self.number);
@@ -64,11 +64,11 @@ impl Drop for ReadUnderWay {
     }
 }
 
-/// A reset under way.
+/// A reset in flight.
 pub(in crate::log) struct ResetUnderWay<'a>(&'a Core, Column);
 
 impl<'a> ResetUnderWay<'a> {
-    /// Notes that a reset begins.
+    /// Records the start of a reset.
     #[must_use]
     pub(in crate::log) fn begin(core: &'a Core, column: Column) -> Self {
         core.state.borrow_mut().members[column.index()].pace.resets += 1;

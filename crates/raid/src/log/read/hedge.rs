@@ -1,80 +1,82 @@
-//! Hedged reads: a read whose drive is held up is answered by the others.
+//! Hedged reads: if a drive is slow, a read is answered by reconstruction from the others.
 //!
-//! A drive is *held up* if it has owed a read for longer than the others usually take, if it has
-//! lately been slower than they are, or if it resets a zone and is slower than they are whenever it
-//! does. Reads then go *around* it: they are rebuilt instead. A read that is late all the same is
-//! *hedged*: rebuilt, too, and the first answer counts.
+//! A drive is *held up* if a read on it is overdue by the usual bound of the others, if its recent
+//! latency exceeds theirs, or if it is resetting a zone and is slower than they are during resets.
+//! Reads then go *around* it: they are reconstructed instead. A read that is late nevertheless is
+//! *hedged*: it is also reconstructed, and the first answer counts.
 //!
-//! What is usual is told by running means and deviations, as RFC 6298 has them for the round trips
-//! of TCP, one for each drive and size; of the drives' bounds the median counts, so that a slow
-//! drive cannot excuse itself. All of it is integers, and decided at once.
+//! The usual latency is estimated by running means and deviations, as in RFC 6298 for round trips
+//! of TCP, one for each drive and size. Of the drives' bounds the median counts, so that a slow
+//! drive cannot raise its own bound. All arithmetic is in integers and synchronous.
 //!
-//! Invariants: every answer is verified like any other; the segment stays pinned, and the command
-//! its buffers, until the slower answer is there too. Both kinds are limited to a share of all
-//! reads, and so are the reads left behind. Where the others are held up as well nothing is gained,
-//! and nothing is done. Now and then a read goes to a drive that is gone around, to see how it is.
+//! Invariants:
+//! * Every answer is verified like any other.
+//! * Until the slower answer arrives, the segment stays pinned and the command keeps its buffers.
+//! * Reads around drives, hedged reads, and reads left behind are limited to a share of all reads.
+//! * If the other drives are held up as well, nothing is gained and nothing is done.
+//! * Now and then a read probes a drive that reads go around.
 
 use std::collections::BTreeMap;
 
 use zoneweave_runtime::Nanos;
 
-/// How many reads may go around drives that are held up.
+/// Limits for reads around slow drives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hedging {
-    /// Of a hundred reads, those that may be rebuilt because their drive is known to be held up.
+    /// Percentage of reads that may be reconstructed because their drive is known to be held up.
     pub around_percent: u8,
-    /// Of a hundred reads, those that may be rebuilt, too, because their drive is late.
+    /// Percentage of reads that may also be reconstructed because their drive is late.
     pub late_percent: u8,
-    /// Reads of a size that it takes to say how long they usually take.
+    /// Reads of a size needed for an estimate of their latency.
     pub samples: u32,
-    /// No read is late before.
+    /// No read is late before this time.
     pub least: Nanos,
 }
 
 impl Hedging {
-    /// Every read waits for its drive.
+    /// Disables hedging: every read waits for its drive.
     pub const OFF: Self =
         Self { around_percent: 0, late_percent: 0, samples: SAMPLES, least: Nanos(LEAST_NS) };
 
-    /// As often as can be: for tests.
+    /// The highest rates: for tests.
     pub const EAGER: Self =
         Self { around_percent: 100, late_percent: 100, samples: 1, least: Nanos(0) };
 }
 
 impl Default for Hedging {
-    /// Late ones as the twentieth that "The Tail at Scale" (Dean and Barroso, 2013) proposes. Going
-    /// around a drive costs what it would cost to have lost it, which the array must bear anyway;
+    /// The percentage of late reads is the twentieth of "The Tail at Scale" (Dean and Barroso,
+    /// 2013). Going around a drive costs as much as its loss, which the array must bear anyway;
     /// half of all reads may be of one drive of a mirror.
     fn default() -> Self {
         Self { around_percent: 50, late_percent: 5, ..Self::OFF }
     }
 }
 
-/// Sizes of reads that are told apart: 1, 2, 4, 8, 16 and up to 32 blocks.
+/// Size classes of reads: 1, 2, 4, 8, 16 and up to 32 blocks.
 pub(in crate::log) const SIZES: usize = 6;
 
 /// Reads of a size after which an estimate counts.
 const SAMPLES: u32 = 8;
 
-/// No read is late before, in ns: what a read of flash takes at the least.
+/// No read is late before this, in ns: the least latency of a flash read.
 const LEAST_NS: u64 = 50_000;
 
-/// A sample counts as so many times the mean at most: one stall says little about the next read.
+/// A sample counts at most as this multiple of the mean: one stall says little about the next read.
 const OUTLIER: u64 = 8;
 
-/// Of so many reads that would go around a slow drive one goes to it.
+/// One in so many reads that would go around a slow drive goes to it.
 pub(in crate::log) const PROBE: u32 = 16;
 
-/// Reads that may be under way after they were answered by others.
+/// Reads that may be in flight after others have answered them.
 pub(in crate::log) const LEFT_BEHIND: u32 = 64;
 
-/// What a read costs, in hundredths of reads.
+/// Cost of a read, in hundredths of reads.
 pub(in crate::log) const PRICE: u64 = 100;
 
-/// The most that is saved up: a burst of 64.
+/// Largest saved budget: a burst of 64.
 const SAVED: u64 = 64 * PRICE;
 
-/// How long reads of a size take.
+/// Latency estimate for reads of one size.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::log) struct Estimate {
     mean_ns: u64,
@@ -101,23 +103,23 @@ impl Estimate {
         (self.samples >= hedging.samples).then_some(self.mean_ns)
     }
 
-    /// What a read hardly ever takes.
+    /// A bound that reads hardly ever exceed.
     pub(in crate::log) fn bound(&self, hedging: &Hedging) -> Option<u64> {
         let mean = self.mean(hedging)?;
         Some((mean + 4 * self.deviation_ns).max(2 * mean).max(hedging.least.0))
     }
 }
 
-/// How a drive has lately answered reads.
+/// Recent read latencies of a drive.
 #[derive(Debug, Default)]
 pub(in crate::log) struct ReadPace {
     pub(in crate::log) usual: [Estimate; SIZES],
-    /// While it resets zones.
+    /// Latencies while it resets zones.
     pub(in crate::log) resetting: [Estimate; SIZES],
     pub(in crate::log) resets: u32,
-    /// Reads under way, by number, and when each is late.
+    /// Reads in flight by number, with the time at which each is late.
     pub(in crate::log) under_way: BTreeMap<u64, Nanos>,
-    /// Reads that went around it since one went to it.
+    /// Reads around the drive since the last read on it.
     pub(in crate::log) spared: u32,
 }
 
@@ -127,13 +129,13 @@ impl ReadPace {
         self.under_way.first_key_value().is_some_and(|(_, late)| *late <= now)
     }
 
-    /// Whether any read is.
+    /// Whether any read is late.
     pub(in crate::log) fn owes_any(&self, now: Nanos) -> bool {
         self.under_way.values().any(|late| *late <= now)
     }
 }
 
-/// What is left of the shares, in hundredths of reads.
+/// Remaining budgets, in hundredths of reads.
 #[derive(Debug)]
 pub(in crate::log) struct Hedge {
     pub(in crate::log) hedging: Hedging,
@@ -144,7 +146,7 @@ pub(in crate::log) struct Hedge {
 }
 
 impl Hedge {
-    /// Nothing is saved up yet.
+    /// Starts with empty budgets.
     #[must_use]
     pub(in crate::log) fn new(hedging: Hedging) -> Self {
         Self { hedging, next: 0, around: 0, late: 0, left_behind: 0 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use std::rc::Rc;
 use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
 
-/// How often a block is tried that can be neither read nor rebuilt.
+/// Attempts at a block that can be neither read nor reconstructed.
 pub(in crate::log) const TRIES: u32 = 4;
 
 /// Reads a range of the volume.
@@ -48,7 +48,7 @@ pub(in crate::log) async fn read_range(
     Ok(data)
 }
 
-/// Reads a block of the volume: most of what is read is one, and needs no lists.
+/// Reads one block of the volume, without lists: most reads are of one block.
 async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
     let place = if core.state.borrow().has_whole_index() {
         core.state.borrow().data_place(lba)
@@ -70,7 +70,7 @@ async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
     contents(lba, found)
 }
 
-/// What was found of a block that is mapped.
+/// The contents of a mapped block.
 fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
     let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
     mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));

@@ -1,8 +1,7 @@
-//! Rebuilding blocks from the other chunks of their stripes.
+//! Reconstructs blocks from the other chunks of their stripes.
 //!
-//! What lies one behind the other on a source is read with one command, as it would be on the
-//! drive that it stands in for: so a chunk takes as long to rebuild as to read. Every block is
-//! verified by itself.
+//! Adjacent blocks of a source are read with one command, as on the drive that they replace:
+//! reconstructing a chunk takes as long as reading it. Every block is verified by itself.
 
 use std::rc::Rc;
 
@@ -20,12 +19,12 @@ use crate::log::read::batch::spot_of;
 use crate::log::read::batch::{Gathered, Spot, gather};
 use crate::scheme::{Column, ColumnSet, Role};
 
-/// A block rebuilt from its stripe.
+/// A block reconstructed from its stripe.
 #[derive(Clone, Debug)]
 pub(in crate::log) struct Rebuilt {
-    /// The data.
+    /// Contents of the block.
     pub data: Bytes,
-    /// The coded metadata.
+    /// Coded part of its metadata.
     pub coded: [u8; CODED_BYTES],
 }
 
@@ -36,7 +35,7 @@ struct Verified {
     oob: Oob,
 }
 
-/// A chunk that blocks of a stripe's other chunks are rebuilt from.
+/// A chunk that supplies blocks for reconstruction.
 #[derive(Clone)]
 struct Source {
     column: Column,
@@ -45,7 +44,7 @@ struct Source {
     row: Row,
 }
 
-/// What a block is rebuilt from.
+/// The sources of a block.
 #[derive(Clone)]
 pub(in crate::log) struct Plan {
     place: BlockPlace,
@@ -56,7 +55,7 @@ pub(in crate::log) struct Plan {
 }
 
 impl Plan {
-    /// The blocks that it takes.
+    /// The blocks that it reads.
     pub(in crate::log) fn spots(&self) -> impl Iterator<Item = Spot> {
         self.sources.iter().map(|source| self.spot(source))
     }
@@ -68,12 +67,12 @@ impl Plan {
     }
 }
 
-/// Rebuilds the block at `place` without reading it; `None` if too few other chunks are intact.
+/// Reconstructs the block at `place` without reading it; `None` if too few other chunks are intact.
 pub(in crate::log) async fn rebuild_block(core: &Rc<Core>, place: BlockPlace) -> Option<Rebuilt> {
     rebuild_blocks(core, &[place]).await.pop().expect("one result a place")
 }
 
-/// Rebuilds blocks without reading them, `None` where too few other chunks are intact.
+/// Reconstructs blocks without reading them; `None` for each with too few intact other chunks.
 pub(in crate::log) async fn rebuild_blocks(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -84,8 +83,8 @@ pub(in crate::log) async fn rebuild_blocks(
     plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
 }
 
-/// A plan for each place that leaves some columns out, `None` where too few others are there. What
-/// is found in a stripe table for one block of a chunk holds for the others.
+/// A plan for each place without some columns; `None` if too few other columns are present. A
+/// stripe table lookup for one block of a chunk serves the others.
 pub(in crate::log) fn plan_all(
     core: &Core,
     places: &[BlockPlace],
@@ -109,8 +108,8 @@ pub(in crate::log) fn plan_all(
     plans
 }
 
-/// The blocks at some places, and those beside them in their stripes, of all members that have
-/// them.
+/// The blocks at some places, and the corresponding blocks of their stripes, on all present
+/// members.
 pub(in crate::log) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
     let mut spots = Vec::new();
     for place in places {
@@ -153,7 +152,8 @@ fn plan(
     Some(Plan { place, geometry: *geometry, stripe, role, sources })
 }
 
-/// A block rebuilt from what was read, each block of which is verified first (but for a mutant).
+/// Reconstructs a block from blocks that were read, each of which is verified first (except under a
+/// mutant).
 pub(in crate::log) fn rebuild_from(
     core: &Core,
     plan: &Plan,
@@ -208,7 +208,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) 
     Some(Rebuilt { data, coded: identity })
 }
 
-/// For [`Mutant::WrongCoefficients`]: exchanges two chunks that are there.
+/// Exchanges two present chunks; for [`Mutant::WrongCoefficients`].
 fn swap_two(data: &mut [Option<&[u8]>]) {
     let first = data.iter().position(Option::is_some);
     let last = data.iter().rposition(Option::is_some);

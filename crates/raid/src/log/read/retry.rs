@@ -1,10 +1,11 @@
-//! Reading what is lost for good if it is not found: what is moved, since the segment that holds it
-//! is freed, and pages of the index, without which nobody knows where their blocks are.
+//! Reads data that is lost for good if this read fails: relocated blocks, as the segment that holds
+//! them is freed next, and pages of the index, without which the addresses of their blocks are
+//! unknown.
 //!
-//! So a drive that gives no answer about a block, as while its controller is reset or its path is
-//! gone, is asked again for a while. Either it answers, or it is taken out of service, and then
-//! nothing is moved any more that only it has. A user who reads is told of the error at once, and
-//! may ask again.
+//! If a drive gives no answer about a block (its controller is being reset, or its path is down),
+//! the read is retried with backoff. Either the drive answers, or it is taken out of service, after
+//! which blocks that only it holds are not relocated. A user's read gets the error at once and may
+//! be retried by the user.
 
 use std::rc::Rc;
 
@@ -19,15 +20,15 @@ use crate::log::read::blocks::read_places;
 use crate::log::read::found::FoundBlock;
 use crate::log::read::reconstruct::spots_of_stripes;
 
-/// How long it is asked again: as long as a drive may be without a path before it is lost.
+/// Total time of retries: as long as a drive may be without a path before it is lost.
 const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// The first wait and the longest; each is twice the one before.
 const WAIT_FIRST: Nanos = Nanos::from_millis(50);
 const WAIT_MOST: Nanos = Nanos::from_secs(2);
 
-/// Reads data blocks as [`read_places`] does; `None` only where drives have answered, or do not in
-/// all that time.
+/// Reads data blocks as [`read_places`] does. `None` means that drives have answered, or did not
+/// answer within the whole time.
 pub(in crate::log) async fn read_for_good(
     core: &Rc<Core>,
     places: &[BlockPlace],
@@ -50,9 +51,9 @@ pub(in crate::log) async fn read_for_good(
     }
 }
 
-/// Whether a drive in service does not say what it holds of one of the blocks' stripes. Once the
-/// volume ends nothing is waited for, as nothing is moved any more, nor while a start has other
-/// ways, or may begin anew.
+/// Whether a drive in service has not answered for one of the blocks' stripes. There are no retries
+/// once the volume closes, as relocation has ended, nor while a start has alternatives or may begin
+/// anew.
 async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     {
         let state = core.state.borrow();
@@ -67,7 +68,7 @@ async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     failed.into_iter().any(passes)
 }
 
-/// Whether a read that failed tells of the block, not of the drive or the way to it.
+/// Whether the status of a failed read concerns the block, not the drive or its path.
 fn is_answer(status: Status) -> bool {
     use Status::{Deallocated, LbaOutOfRange, UnrecoveredRead, ZoneBoundary, ZoneOffline};
     matches!(status, UnrecoveredRead | Deallocated | ZoneOffline | LbaOutOfRange | ZoneBoundary)

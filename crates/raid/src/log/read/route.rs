@@ -7,12 +7,12 @@ use crate::log::read::hedge::{Estimate, Hedging, LEFT_BEHIND, PRICE, PROBE, SIZE
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 use zoneweave_runtime::Nanos;
 
-/// How a read is to be done.
+/// The way in which a read is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Route {
-    /// By its drives, however long they take.
+    /// On its drives, without a time limit.
     Direct,
-    /// By its drives; from then on it is late.
+    /// On its drives; late from this time on.
     Until(Nanos),
     /// Reconstruct without the chunks of these columns.
     Around(ColumnSet),
@@ -23,12 +23,13 @@ impl State {
         self.hedge.hedging != Hedging::OFF && self.scheme().tolerated_losses() > 0
     }
 
-    /// What drives hardly ever take for a read of that size: the (lower) median of their bounds.
+    /// The bound that drives hardly ever exceed for a read of that size: the (lower) median of
+    /// their bounds.
     pub(in crate::log) fn usual_bound(&self, size: usize) -> Option<u64> {
         let hedging = &self.hedge.hedging;
         let here = self.members.iter().filter(|member| member.device.is_some());
         let known = here.filter_map(|member| member.pace.usual[size].bound(hedging));
-        // Without a list: every read asks for it.
+        // In an array on the stack: every read evaluates this.
         let (mut room, mut count) = ([0; MAX_COLUMNS], 0);
         for (place, bound) in room.iter_mut().zip(known) {
             *place = bound;
@@ -51,7 +52,7 @@ impl State {
         self.is_slow(column, size, bound) || self.members[column.index()].pace.owes(now)
     }
 
-    /// Whether resets hold up reads of some drive: then they are done on one drive after the other.
+    /// Whether resets slow down reads of some drive: then drives reset one after the other.
     #[must_use]
     pub(in crate::log) fn feels_resets(&self) -> bool {
         let hedging = &self.hedge.hedging;
@@ -65,7 +66,7 @@ impl State {
             && sizes.any(|size| self.usual_bound(size).is_some_and(|bound| slow(size, bound)))
     }
 
-    /// Decides how blocks are read. The clock is looked at only if it matters.
+    /// Chooses the route of blocks. The clock is read only if it matters.
     pub(in crate::log) fn route(
         &mut self,
         places: &[BlockPlace],
@@ -114,7 +115,7 @@ impl State {
         Route::Around(held_up)
     }
 
-    /// Decides whether a read that is late is rebuilt, too, and without which drives.
+    /// Decides whether a late read is also reconstructed, and without which drives.
     pub(in crate::log) fn hedge_late(
         &mut self,
         places: &[BlockPlace],
@@ -140,12 +141,12 @@ impl State {
         Some(late)
     }
 
-    /// A read that was late has ended.
+    /// Records the end of a late read.
     pub(in crate::log) fn late_read_ended(&mut self) {
         self.hedge.left_behind -= 1;
     }
 
-    /// Whether the others are there, and not held up themselves.
+    /// Whether the other drives are present, and not held up themselves.
     fn can_go_around(&self, held_up: ColumnSet, places: &[BlockPlace], now: Nanos) -> bool {
         let enough = |scheme: Scheme, column: Column, size: usize| {
             let bound = self.usual_bound(size).unwrap_or(u64::MAX);
@@ -166,7 +167,7 @@ impl State {
     }
 }
 
-/// The columns of places, in order, and how large a read of each is.
+/// The columns of places, in order, with the size class of the read on each.
 fn columns_of(places: &[BlockPlace]) -> impl Iterator<Item = (Column, usize)> {
     let all = places.iter().fold(ColumnSet::default(), |all, place| all.with(place.column));
     all.iter().map(|column| {

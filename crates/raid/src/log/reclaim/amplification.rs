@@ -1,11 +1,11 @@
-//! What collecting costs, beside what theory says it has to.
+//! Write amplification of garbage collection, beside its theoretical value.
 //!
-//! Where all blocks are written alike, and the segment with the least in it is moved, the part *u*
-//! of a segment that is still needed when it is moved solves `u = exp(-a (1 - u))`, with *a* the
-//! room there is for each block of data (P. Desnoyers, SYSTOR'12; L. Xiang and B. Kurkoski, 2010);
-//! written are `1 / (1 - u)` blocks for each of users, or `a / (a + W(-a exp(-a)))` with Lambert's
-//! function. Where some blocks are written more often than others and kept apart from them, less
-//! is.
+//! If all blocks are written with equal frequency and the segment with the fewest valid blocks is
+//! relocated, the part *u* of a segment that is still valid when it is relocated solves `u = exp(-a
+//! (1 - u))`. Here *a* is the space for each block of data (P. Desnoyers, SYSTOR'12; L. Xiang and
+//! B. Kurkoski, 2010). Each block of users then costs `1 / (1 - u)` written blocks, or `a / (a +
+//! W(-a exp(-a)))` with Lambert's function. If some blocks are written more often than others and
+//! kept apart from them, the cost is lower.
 
 use crate::log::engine::counters::ClassCounters;
 use serde::Serialize;
@@ -15,32 +15,32 @@ use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
 use crate::log::engine::state::State;
 
-/// Classes of segments, by what fills them.
+/// Classes of segments, by the stream and lifetime of their blocks.
 pub const CLASSES: [&str; 4] = ["users_short", "users_long", "moved_short", "moved_long"];
 
-/// Blocks written for each block written by users, since the start, and what theory says of that.
+/// Blocks written for each block written by users, since the start, with the theoretical value.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Amplification {
-    /// By users' writes, moving and padding.
+    /// By users' writes, relocation and padding.
     pub data: f64,
-    /// With parity, which is what drives take.
+    /// With parity: the load of the drives.
     pub with_parity: f64,
-    /// Room for each block that holds data, without segments that are open or kept free for
+    /// Space for each block that holds data, without segments that are open or reserved for
     /// crashes.
     pub room: f64,
-    /// What `data` comes to where all blocks are written alike and the volume stays as full as it
-    /// is; none where there is no room beside the data.
+    /// The theoretical value of `data` if all blocks are written with equal frequency and the
+    /// volume stays as full as it is; `None` without space beyond the data.
     pub uniform: Option<f64>,
-    /// By class of segments, as in [`CLASSES`]; none where none of them were freed.
+    /// By class of segments, as in [`CLASSES`]; `None` for a class without freed segments.
     pub classes: [Option<f64>; 4],
-    /// Whether users have written enough for all this to tell of them. A start moves out what the
-    /// stop before it left unfull, up to a segment for each that is filled at a time: until users
-    /// have written as much, that is most of what is counted.
+    /// Whether users have written enough for these figures to be meaningful. A start relocates the
+    /// partial segments of the stop before it, up to one for each open segment: until users have
+    /// written as much, that dominates the counters.
     pub settled: bool,
 }
 
-/// Blocks written for each of users' where all blocks are written alike and *a* blocks of room are
-/// there for each; none where there is no room to spare.
+/// Blocks written for each block of users if all are written with equal frequency and there are *a*
+/// blocks of space for each; `None` without spare space.
 #[must_use]
 pub fn uniform_amplification(a: f64) -> Option<f64> {
     if a.is_nan() || a <= 1.0 {
@@ -60,7 +60,7 @@ pub fn uniform_amplification(a: f64) -> Option<f64> {
     Some(1.0 / (1.0 - low))
 }
 
-/// What counters say, for a volume in which so many blocks hold data.
+/// The figures of the counters, for a volume in which so many blocks hold data.
 #[must_use]
 pub(in crate::log) fn amplification(state: &State, mapped_blocks: u64) -> Amplification {
     let counters = &state.counters;
@@ -90,25 +90,25 @@ impl State {
         &mut self.counters.classes[class]
     }
 
-    /// Counts a block moved out of a segment, which may be free by now.
+    /// Counts a block relocated out of a segment, which may be free by now.
     pub(in crate::log) fn note_moved(&mut self, from: SegmentSlot) {
         if self.segments.get(from).is_some() {
             self.class_counters(from).moved_blocks += 1;
         }
     }
 
-    /// Segments that are filled at a time.
+    /// Segments that are open at a time.
     fn segments_filled(&self) -> u32 {
         let filled = self.user.lanes().count() + self.relocation.lanes().count();
         u32::try_from(filled).unwrap_or(u32::MAX)
     }
 
-    /// Data blocks that a stop may leave in segments that are not full.
+    /// Most data blocks that a stop may leave in partial segments.
     fn most_left_unfull(&self) -> u64 {
         u64::from(self.segments_filled()) * self.relocation_shape().data_blocks()
     }
 
-    /// Data blocks of all segments but those that are open, and those that users leave free.
+    /// Data blocks of all segments except open ones and those reserved for relocation.
     fn room_for_data(&self) -> u64 {
         let open = self.segments_filled();
         let kept = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());

@@ -8,8 +8,8 @@ use crate::log::write::lane::Lifetime;
 use zoneweave_zoned::Lba;
 
 impl State {
-    /// How long so many blocks are likely to live that a user writes, from this one on; the default
-    /// where it does not matter.
+    /// Expected lifetime of so many blocks written by a user, from this one on; the default if it
+    /// does not matter.
     pub(in crate::log) fn lifetime_of_write(&mut self, lba: Lba, blocks: u64) -> Lifetime {
         if self.policy.lifetimes && self.lifespans.watch(lba, self.next_sequence) {
             self.keep_apart(self.lifespans.tell);
@@ -31,8 +31,8 @@ impl State {
         self.relocation.tell_lifetimes(apart);
     }
 
-    /// How long what is moved out of a segment is likely to live: what outlived others of a short
-    /// life is not yet what stays.
+    /// Expected lifetime of blocks relocated out of a segment. A block that outlived others of a
+    /// short-lived segment is not yet long-lived.
     #[must_use]
     pub(in crate::log) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
         match self.segments[slot].stream {
@@ -41,7 +41,7 @@ impl State {
         }
     }
 
-    /// Notes how long a segment lived that users filled with short lives.
+    /// Records the lifetime of a short-lived segment of users.
     pub(in crate::log) fn note_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {

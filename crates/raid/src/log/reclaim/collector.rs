@@ -1,15 +1,15 @@
-//! Reclaiming segments: which are moved out, and when.
+//! Garbage collection: runs relocations when space is needed.
 //!
-//! The order makes every crash harmless: live blocks are copied with the sequences they have
-//! (`moving.rs`); the copies are made durable; the segment is recorded dead on every member;
-//! readers leave; the zones are reset; the resets are made durable; only then are the zones used
-//! again (`freeing.rs`). A crash before the record leaves two equal copies, one after it leaves
-//! zones that nobody believes.
+//! The order of steps makes every crash harmless. Live blocks are copied with their sequences
+//! (`relocate`). The copies are made durable. The segment is recorded dead on every member. Its
+//! readers are drained. Its zones are reset. The resets are made durable. Only then are the zones
+//! used again (`reset`). A crash before the record leaves two equal copies; a crash after it leaves
+//! zones that no start trusts.
 //!
-//! Several segments are moved out at a time where reads are waited for, so that reading one
-//! overlaps writing another and stripes of what is moved are full. A further one is begun only
-//! where what is left of all of them finds room without any of them being freed: else all could be
-//! half done, and none ever.
+//! Several segments are relocated at a time if reads have to be waited for, so that reading one
+//! overlaps writing another and stripes of relocated blocks are full. Another relocation begins
+//! only if the rest of all of them fits into free space without any being freed: otherwise all
+//! could be half done, and none ever finish.
 
 use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 use std::rc::Rc;
@@ -25,13 +25,13 @@ use crate::log::members::member::Member;
 use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};
 
-/// Moves live blocks out of segments whenever that is needed, until the volume closes. What is
-/// empty then is freed by the sweeper.
+/// Relocates live blocks whenever space is needed, until the volume closes. The sweeper frees the
+/// emptied segments.
 pub(in crate::log) async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let left = core.state.borrow().has_moves_left();
         if left {
-            // That takes no room, and moving anything out may need what it frees.
+            // Undoing takes no space, and may free the space that relocation needs.
             if take_back_left(&core).await.is_none() && !core.closing.get() {
                 core.changed.wait().await;
             }
@@ -54,7 +54,7 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
         core.handle.spawn("mover", async move {
             evacuate(&mover, slot).await;
             mover.state.borrow_mut().end_move(slot);
-            // Something in the array may have changed for the worse; what, the state says.
+            // The relocation may have failed for a reason that the state now has.
             mover.handle.yield_now().await;
             mover.changed.open();
         });
@@ -72,7 +72,8 @@ fn why_moved(segment: &Segment) -> Mark {
     }
 }
 
-/// Moves every live block out of a segment that nobody else works on; `false` if writes stopped.
+/// Relocates every live block of a segment that no other task works on. Returns `false` if writes
+/// stopped.
 pub(in crate::log) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     core.state.borrow_mut().begin_move(slot);
     let moved = evacuate(core, slot).await;
@@ -82,7 +83,7 @@ pub(in crate::log) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool
 }
 
 impl State {
-    /// The segment to be moved out now, if there is one.
+    /// The segment to be relocated now, if any.
     fn next_victim(&self) -> Option<SegmentSlot> {
         let stopped = self.stopped.is_some() || self.membership_dirty || self.has_lost_page();
         if stopped || self.moving.len() >= self.moved_at_a_time() || !self.can_move() {
@@ -92,9 +93,10 @@ impl State {
         self.victim(need).filter(|slot| self.may_move_beside(*slot))
     }
 
-    /// Segments moved out at a time now. Where no read is waited for one overlaps nothing with
-    /// another, and what was read is in the processor's caches still when it is written. But who
-    /// needs room does not wait for one that has to go whatever that costs.
+    /// Number of segments relocated at a time now. If reads complete on submit, relocations have
+    /// nothing to overlap, and blocks read are still in the processor's caches when they are
+    /// written. However, a task that needs space does not wait for a segment that is relocated at
+    /// any cost.
     fn moved_at_a_time(&self) -> usize {
         let to_go = |slot: &SegmentSlot| self.segments[*slot].is_to_go();
         match self.reads_at_once() && !self.moving.iter().any(to_go) {
@@ -103,16 +105,16 @@ impl State {
         }
     }
 
-    /// Whether drives are faster than the engine, and are read as soon as they are asked.
+    /// Whether drives are faster than the engine, and reads complete on submit.
     #[must_use]
     pub(in crate::log) fn reads_at_once(&self) -> bool {
         let waits = |member: &Member| member.device.is_some() && !member.answers_at_once;
         self.policy.fast_drives && !self.members.iter().any(waits)
     }
 
-    /// Whether a segment may be moved out while others are: whatever happens to them, what is left
-    /// of all of them finds room in the segments open for it and in what users leave, of which one
-    /// is for a crash.
+    /// Whether a segment may be relocated beside others. In any outcome, the rest of all of them
+    /// must fit into the open segments of relocation and into the reserve of users, one segment of
+    /// which is for a crash.
     fn may_move_beside(&self, slot: SegmentSlot) -> bool {
         if self.moving.is_empty() {
             return true;
@@ -123,13 +125,13 @@ impl State {
         let shape = self.relocation_shape();
         let kept = self.free_segments().min(self.reserve_for(StreamKind::User)).saturating_sub(1);
         let room = u64::from(kept) * shape.data_blocks() + self.room_in(StreamKind::Relocation);
-        // Of each a stripe may be padded.
+        // A stripe of each may be padded.
         let moving = self.moving.iter().chain([&slot]);
         let blocks = moving.map(|slot| self.segments[*slot].valid + shape.stripe_blocks() as u64);
         blocks.sum::<u64>() <= room || mutant(Mutant::MovesBesideAny)
     }
 
-    /// A segment is being moved out: nobody else works on it.
+    /// Claims a segment for relocation: other tasks leave it alone.
     pub(in crate::log) fn begin_move(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         segment.busy = true;
@@ -137,7 +139,7 @@ impl State {
         self.moving.push(slot);
     }
 
-    /// A segment is moved out, or was given up.
+    /// Ends the relocation of a segment that is empty or given up.
     pub(in crate::log) fn end_move(&mut self, slot: SegmentSlot) {
         if let Some(segment) = self.segments.get_mut(slot) {
             segment.busy = false;

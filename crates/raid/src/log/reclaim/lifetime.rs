@@ -1,22 +1,22 @@
-//! How long blocks live: a guess for each write, from how long the block lived that it replaces.
+//! Lifetimes of blocks: a guess for each write, from the lifetime of the version that it replaces.
 //!
-//! Blocks that are written again soon go to other segments than those that stay, so that a segment
-//! dies as a whole or hardly at all (SepBIT, FAST'22, in two classes for users and two for what is
-//! moved). Time is counted in sequences, one for each request. When a block was written is not
-//! known in memory, but when its segment was opened is, which is close enough while users fill it;
-//! what was moved once has lived long.
+//! Short-lived and long-lived blocks go to separate segments, so that a segment dies as a whole or
+//! hardly at all (SepBIT, FAST'22, with two classes for users and two for relocation). Time is
+//! counted in sequences, one for each request. The time of a block's write is not in memory, but
+//! that of its segment's opening is, which is close enough for users' segments. A relocated block
+//! has already lived long.
 //!
-//! Where all blocks are written alike lives tell nothing, and a segment more that is open is room
-//! that is missing elsewhere. So some blocks are watched: how long they lived, and how long they
-//! live next. While those that lived for short do not live for short the more often, nothing is
-//! kept apart.
+//! If all blocks are written with equal frequency, lifetimes have no predictive value, and one more
+//! open segment only costs space. Some blocks are therefore watched: their last lifetime and their
+//! next. Unless short-lived blocks are short-lived again more often than others, nothing is
+//! separated.
 //!
-//! Until the first bound is drawn what is known of a block is whether it was written before. Users'
-//! lanes take what waits for the others then: two lanes that kept to what is theirs would be as
-//! slow as the one that gets more. Where drives are faster than the engine two queues would be as
-//! many stripes more, and nothing is told apart until then.
+//! Until the first bound is computed, a block is only known to be written before or not. Users'
+//! lanes then take each other's blocks, as two separate lanes would be as slow as the one with more
+//! load. On drives faster than the engine two queues would mean more stripes, so nothing is
+//! separated until then.
 //!
-//! All of it is a guess: nothing that is promised depends on it.
+//! All of this is a guess: no guarantee depends on it.
 
 use std::collections::BTreeMap;
 
@@ -24,52 +24,52 @@ use zoneweave_zoned::Lba;
 
 use crate::log::write::lane::Lifetime;
 
-/// Segments of short lives after which the bound between short and long is drawn anew.
+/// Short-lived segments after which the bound between short and long is computed anew.
 const SEGMENTS_PER_BOUND: u64 = 16;
 
-/// Blocks that are watched, about.
+/// Approximate number of watched blocks.
 const WATCHED: u64 = 4096;
 
-/// Lives of watched blocks that tell whether lives tell: the most, and for how many blocks of a
-/// volume that has not as many there is one.
+/// Lifetimes of watched blocks needed for a judgement: the maximum, and the blocks of a small
+/// volume for each.
 const LIVES_MOST: u64 = 1024;
 const BLOCKS_PER_LIFE: u64 = 16;
 
-/// How much more often those that lived for short have to do so again, in percent: to be kept
-/// apart, and to stay so.
+/// How much more often, in percent, short-lived blocks have to be short-lived again for the
+/// separation to start, and to continue.
 const MORE_OFTEN: [u64; 2] = [150, 125];
 
-/// What is known about how long blocks live.
+/// Knowledge about the lifetimes of blocks.
 #[derive(Debug)]
 pub(in crate::log) struct Lifespans {
-    /// Below it lives are short; none yet: all of them.
+    /// Lifetimes below it are short; while it is `None`, all are.
     bound: Option<u64>,
     sum: u64,
     count: u64,
     watched: BTreeMap<Lba, Watched>,
-    /// One block in so many is watched.
+    /// One in so many blocks is watched.
     one_in: u64,
-    /// Lives after which it is judged.
+    /// Lifetimes needed for a judgement.
     enough: u64,
-    /// Lives of watched blocks: of those that lived for short and for long before, how many were
-    /// short and long.
+    /// Lifetimes of watched blocks: by the previous one, short or long, the numbers of short and
+    /// long ones.
     lives: [[u64; 2]; 2],
-    /// Whether lives tell how long the next ones are.
+    /// Whether lifetimes predict the next ones.
     pub(in crate::log) tell: bool,
 }
 
 /// A block that is watched.
 #[derive(Clone, Copy, Debug)]
 struct Watched {
-    /// When it was written.
+    /// Sequence of its last write.
     written: u64,
-    /// How long it lived before.
+    /// Its previous lifetime.
     lived: Option<u64>,
 }
 
 impl Lifespans {
-    /// Nothing is known of a volume of so many blocks. Few are written alike all over, so lives
-    /// tell until they do not.
+    /// Starts without knowledge of a volume of so many blocks. Few workloads are uniform, so
+    /// lifetimes count as predictive until they prove not to be.
     #[must_use]
     pub(in crate::log) fn new(volume_blocks: u64) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Lifespans {
         }
     }
 
-    /// Whether enough segments died to tell short lives from long ones.
+    /// Whether enough segments died to distinguish short lifetimes from long ones.
     #[must_use]
     pub(in crate::log) fn have_bound(&self) -> bool {
         self.bound.is_some()
@@ -106,9 +106,9 @@ impl Lifespans {
         }
     }
 
-    /// Notes a write, if the block is watched; whether that changed what lives tell.
+    /// Records a write, if the block is watched; returns whether that changed the judgement.
     pub(in crate::log) fn watch(&mut self, lba: Lba, now: u64) -> bool {
-        // Spread, so that no stride of requests is watched more than others.
+        // Hashed, so that no stride of requests is overrepresented.
         let spread = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
         if !spread.is_multiple_of(self.one_in) {
             return false;
@@ -123,14 +123,15 @@ impl Lifespans {
         self.judge()
     }
 
-    /// Judges whether lives tell, when there are enough; whether that changed.
+    /// Judges whether lifetimes are predictive, once there are enough; returns whether that
+    /// changed.
     fn judge(&mut self) -> bool {
         let [short, long] = self.lives;
         let (of_short, of_long) = (short[0] + short[1], long[0] + long[1]);
         if of_short + of_long < self.enough {
             return false;
         }
-        // What was long ago counts less and less.
+        // Older lifetimes count less and less.
         self.lives = self.lives.map(|row| row.map(|count| count / 2));
         let more_often = MORE_OFTEN[usize::from(self.tell)];
         // short[0] / of_short against long[0] / of_long, without dividing.

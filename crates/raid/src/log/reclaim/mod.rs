@@ -1,6 +1,6 @@
 //! Garbage collection: segments are reclaimed by relocating their live blocks.
 //!
-//! 1. `space` knows the free space; `share` splits writes between users and relocation by it.
+//! 1. `space` measures the free space; `share` splits writes between users and relocation by it.
 //! 2. `collector` runs the collection; `victim` picks the segment.
 //! 3. `relocate` copies the live blocks, each with its own sequence. `lifetime` guesses which
 //!    blocks live long, so that they go to segments of their own.

@@ -1,4 +1,4 @@
-//! Moving what is live out of a segment.
+//! Relocation of the live blocks of a segment.
 
 mod pending;
 
@@ -30,27 +30,27 @@ use crate::log::segment::scan::load_span;
 use crate::log::write::lane::Lifetime;
 use crate::scheme::Column;
 
-/// Blocks moved at a time.
+/// Blocks relocated at a time.
 pub(in crate::log) const BATCH_BLOCKS: usize = 512;
 
-/// Stripes moved at a time where no read is waited for, and how many blocks at least: what was read
-/// is in the processor's caches still when it is written, and a batch fills what the one before it
-/// left of a stripe. Elsewhere more reads are to be under way.
+/// Stripes relocated at a time, and the least number of blocks, if reads complete on submit. The
+/// blocks read are still in the processor's caches when they are written, and a batch fills the
+/// partial stripe of the one before it. Otherwise more reads have to be in flight.
 const CACHED_BATCH_STRIPES: usize = 2;
 const CACHED_BATCH_BLOCKS: usize = 48;
 
-/// Tombstones that are looked at without letting others run: each may tell of 2^18 blocks of the
-/// volume.
+/// Tombstones examined before yielding: each may cover 2^18 blocks of the volume.
 const TOMBSTONES_AT_ONCE: usize = 16;
 
-/// Blocks that are being moved at the most, where stripes are no larger than a batch: two batches
-/// of each segment, and one that is being read.
+/// Most blocks under relocation, if stripes are no larger than a batch: two batches of each
+/// segment, and one that is being read.
 pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
-/// Moves every live block out of a segment that the caller holds; `false` if writes stopped.
+/// Relocates every live block of a segment that the caller has claimed. Returns `false` if writes
+/// stopped.
 pub(in crate::log) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
-    // Of that nothing has to be moved.
+    // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
         return false;
     }
@@ -60,14 +60,14 @@ pub(in crate::log) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool
     if !(moved && mover.wait_all().await) {
         return false;
     }
-    // Pages of the index may have come to be away meanwhile.
+    // Pages of the index may have been evicted meanwhile.
     if core.state.borrow().segments[slot].pages_away > 0 {
         let pages = pages_away_in(core, slot).await;
         if !move_all(core, slot, pages).await {
             return false;
         }
     }
-    // Pages that are taken back are known; what else is left no list names.
+    // Mapping blocks are accounted for; no summary lists the other remaining blocks.
     let unlisted = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
@@ -76,7 +76,7 @@ pub(in crate::log) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool
     !unlisted || move_unlisted(core, slot).await
 }
 
-/// Moves blocks out of a segment.
+/// Relocates blocks of a segment.
 async fn move_all(core: &Rc<Core>, slot: SegmentSlot, blocks: Vec<ListedBlock>) -> bool {
     let mut mover = Mover::new(core, slot);
     let moved = mover.add(blocks).await && mover.submit_rest().await;
@@ -96,7 +96,7 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
             let state = core.state.borrow();
             let live = |((place, entry), pba): &(ListedBlock, Pba)| match mover.pages {
                 None => is_live(&state, *pba, entry),
-                // Pages of the index may be away that tell.
+                // The pages that decide this may be absent.
                 Some(_) => may_be_live(&state, *place, *pba, entry),
             };
             let blocks = listed_blocks(&state, slot, first, &entries);
@@ -118,11 +118,11 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
     true
 }
 
-/// A block, and what a list says of it.
+/// A block and its summary entry.
 pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);
 
-/// The blocks of a span, with their addresses. What the index says of those of a column is about to
-/// be looked up.
+/// The blocks of a span, with their addresses. The index entries of a column are prefetched for the
+/// following lookup.
 fn listed_blocks(
     state: &State,
     slot: SegmentSlot,
@@ -140,8 +140,8 @@ fn listed_blocks(
     })
 }
 
-/// Those of some listed blocks that are live, where pages of the index may be away; `None` if that
-/// cannot be found out.
+/// The live blocks among listed ones, if pages of the index may be absent; `None` if that cannot be
+/// found out.
 async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<ListedBlock>> {
     let ranges = {
         let state = core.state.borrow();
@@ -159,29 +159,29 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
     Some(live.copied().collect())
 }
 
-/// Moves blocks in batches, two at a time, so that reading one overlaps writing the other. While a
-/// mover is about to queue more, stripes wait to be filled: padding them would cost what moving
-/// them is to gain.
+/// Relocates blocks in batches, two at a time, so that reading one overlaps writing the other.
+/// While more blocks are about to be queued, partial stripes wait to be filled: padding them would
+/// cost the space that relocation is to gain.
 pub(in crate::log) struct Mover {
     core: Rc<Core>,
     waiting: VecDeque<ListedBlock>,
     batch: usize,
-    /// Blocks of a stripe: a batch of fewer would be padded.
+    /// Blocks of a stripe: a smaller batch would be padded.
     stripe: usize,
-    /// Where pages of the index may be away.
+    /// Pinned pages, if pages may be absent.
     pages: Option<Pages>,
     lifetime: Lifetime,
-    /// What was queued last.
+    /// The batches in flight, oldest first.
     under_way: VecDeque<Batch>,
     about_to_queue: bool,
 }
 
-/// Pages of the index that are worked with.
+/// Limits of pinned pages.
 #[derive(Clone, Copy)]
 struct Pages {
-    /// For a batch, at the most.
+    /// For one batch.
     of_a_batch: u64,
-    /// For those that are under way.
+    /// For the batches in flight.
     under_way: u64,
     /// Entries of one page.
     entries: u64,
@@ -190,9 +190,9 @@ struct Pages {
 /// Blocks that were queued together.
 struct Batch {
     moved: TicketReceiver,
-    /// How many; what is trimmed shares blocks, and does not count.
+    /// Number of blocks; trims share blocks, and do not count.
     blocks: usize,
-    /// The pages that they change.
+    /// Pins of the pages that they change.
     held: Vec<Held>,
 }
 
@@ -227,8 +227,8 @@ impl Mover {
         mover
     }
 
-    /// Notes whether more is about to be queued. Whoever waits for what is queued already says that
-    /// nothing is: else it could wait for a stripe that waits for it.
+    /// Records whether more blocks are about to be queued. A task that waits for queued blocks must
+    /// record that none are: otherwise it could wait for a stripe that waits for it.
     fn queues(&mut self, more: bool) {
         if std::mem::replace(&mut self.about_to_queue, more) == more {
             return;
@@ -250,7 +250,7 @@ impl Mover {
         &self.core
     }
 
-    /// How many blocks wait that make a batch.
+    /// Number of pending blocks that form a batch.
     fn next_batch(&mut self) -> Option<usize> {
         let full = (self.waiting.len() >= self.batch).then_some(self.batch);
         let Some(pages) = self.pages else { return full };
@@ -279,10 +279,10 @@ impl Mover {
         self.submit(batch.into()).await
     }
 
-    /// Reads a batch, and queues what of it is live still to be written elsewhere: data, lost
-    /// blocks, tombstones and pages that are away.
+    /// Reads a batch, and queues its live blocks to be written elsewhere: data, lost blocks,
+    /// tombstones and pages.
     async fn submit(&mut self, mut batch: Vec<ListedBlock>) -> bool {
-        // Read as they are on media.
+        // Reads in the order on media.
         batch.sort_unstable_by_key(|(place, _)| *place);
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
         let found = read_for_good(&self.core, &places).await;
@@ -304,7 +304,7 @@ impl Mover {
         self.submit_held(read.collect()).await
     }
 
-    /// Queues what was read while pages of the index may be away.
+    /// Queues blocks read while pages may be absent.
     async fn submit_held(&mut self, read: Vec<(ListedBlock, Option<FoundBlock>)>) -> bool {
         let ranges = ranges_of(&self.core.state.borrow(), &read);
         let Ok(held) = hold(&self.core, For::Moving, &ranges).await else { return false };
@@ -328,8 +328,8 @@ impl Mover {
         true
     }
 
-    /// Queues blocks, then waits for those before the last: their stripes are full by then, unless
-    /// what died meanwhile left less than their last one lacks.
+    /// Queues blocks, then waits for the batches before the last: their stripes are full by then,
+    /// unless blocks that died meanwhile leave a stripe partial.
     pub(in crate::log) async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
         let data = blocks.iter().filter(|block| matches!(block, Moving::Data(_))).count();
         let moved = queue_blocks(&self.core, self.lifetime, blocks);
@@ -348,9 +348,9 @@ impl Mover {
         going_on
     }
 
-    /// Waits for the first batch as long as those behind it fill its stripes. Where they end for
-    /// pages they may be small: to close a stripe for each would take more than moving frees, and
-    /// that for ever.
+    /// Waits for the first batch while later ones fill its stripes. Batches that end because of
+    /// their pages may be small: closing a stripe for each would take more space than relocation
+    /// frees, for ever.
     async fn wait_filled(&mut self) -> Option<bool> {
         self.pages?;
         loop {
@@ -366,9 +366,9 @@ impl Mover {
         }
     }
 
-    /// Whether it is time to wait for the first batch. One may be smaller than a stripe where it
-    /// ends for the pages that it changes: then stripes would be padded for it, and moving take
-    /// more than it frees.
+    /// Whether it is time to wait for the first batch. A batch that ends because of its pages may
+    /// be smaller than a stripe: closing padded stripes for it would take more space than
+    /// relocation frees.
     fn has_many_under_way(&self) -> bool {
         let Some(pages) = self.pages else { return self.under_way.len() > 1 };
         let after: usize = self.under_way.iter().skip(1).map(|batch| batch.blocks).sum();
@@ -394,8 +394,8 @@ impl Mover {
 }
 
 impl State {
-    /// Whether a stripe of moved blocks is being written, or so many of a class are queued that one
-    /// is about to be.
+    /// Whether a stripe of relocated blocks is being written, or enough blocks of a class are
+    /// queued for one.
     fn fills_moved_stripes(&self, lifetime: Lifetime, stripe: usize) -> bool {
         let class = self.relocation.class_of(1, lifetime);
         let busy = |slot: SegmentSlot| self.segments[slot].in_flight > 0;
@@ -405,14 +405,14 @@ impl State {
 
 impl Drop for Mover {
     fn drop(&mut self) {
-        // What a panic left behind may contradict itself, and a second panic would abort.
+        // The state may still be borrowed after a panic.
         if !std::thread::panicking() {
             self.queues(false);
         }
     }
 }
 
-/// The entries of a span, from media or, where no index run was written, from memory.
+/// The entries of a span: from its summary, or from memory if none was written yet.
 pub(in crate::log) async fn span_entries(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -433,8 +433,8 @@ pub(in crate::log) async fn span_entries(
     }
 }
 
-/// Whether a block may be live, as far as that can be told without the pages of the index: to read
-/// a page for each block that died would cost as much as to move it.
+/// Whether a block may be live, as far as that can be decided without absent pages: reading a page
+/// for each dead block would cost as much as relocating it.
 fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -> bool {
     let segment = &state.segments[place.slot];
     let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
@@ -452,7 +452,8 @@ fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {
     }
 }
 
-/// Moves blocks that the segment's lists did not name but the index does: the lists were damaged.
+/// Relocates blocks that the index maps to the segment although no summary lists them: the
+/// summaries were damaged.
 async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     mark(Mark::UnlistedSearched);
     let Some(places) = search_index(core, slot).await else { return false };
@@ -460,8 +461,7 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     move_all(core, slot, unlisted.collect()).await
 }
 
-/// Looks for places in a segment where blocks of the volume are; `None` if that cannot be found
-/// out.
+/// Searches the index for blocks in a segment; `None` if that is impossible.
 async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<BlockPlace>> {
     let blocks = core.state.borrow().config.volume_blocks;
     let mut found = BTreeSet::new();
@@ -477,7 +477,8 @@ async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<Blo
     Some(found)
 }
 
-/// The blocks of the volume whose pages moving what was read changes, where one block tells of one.
+/// The blocks of the volume whose pages change when these blocks are relocated, if each concerns
+/// one block.
 fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<Range<u64>> {
     let blocks = state.config.volume_blocks;
     let lbas = read.iter().flat_map(|((_, entry), found)| {
@@ -490,5 +491,5 @@ fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<R
     lbas.into_iter().map(|lba| lba.0..lba.0 + 1).collect()
 }
 
-/// Segments moved out at a time, at most.
+/// Most segments relocated at a time.
 pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;

@@ -1,4 +1,4 @@
-//! Freeing segments in which nothing is live any more: their zones are reset and used again.
+//! Frees segments without live blocks: their zones are reset and used again.
 
 use std::rc::Rc;
 
@@ -16,22 +16,22 @@ use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS};
 
-/// Segments freed at a time, at most: one record says of all of them that they are dead.
+/// Most segments freed at a time: one record contains all their deaths.
 const FREED_AT_A_TIME: usize = 16;
-/// Dead segments whose readers are waited for beside everything else, at most.
+/// Most dead segments with readers that are waited for in the background.
 const READ_STILL: u64 = 256;
 const _: () = assert!(FREED_AT_A_TIME <= RecordBody::deaths_most(MAX_COLUMNS));
 
-/// Turns of dead segments that are or were read when they died.
+/// Permits for dead segments that are or were read when they died.
 struct ReadStill {
-    /// One each, from its death on.
+    /// One for each, from its death on.
     segments: Semaphore,
-    /// One each that has no reader any more, while it is freed.
+    /// One for each without readers, while it is freed.
     freed: Semaphore,
 }
 
-/// Frees segments with nothing live in them, until the volume closes. A task of its own, so that
-/// it can make room while blocks that are being moved wait for it.
+/// Frees segments without live blocks, until the volume closes. It is a task of its own, so that it
+/// can free space while relocation waits for it.
 pub(in crate::log) async fn sweep(core: Rc<Core>) {
     let read_still = ReadStill {
         segments: Semaphore::new(READ_STILL),
@@ -58,13 +58,13 @@ pub(in crate::log) async fn sweep(core: Rc<Core>) {
 }
 
 impl State {
-    /// Segments with nothing live in them, to be freed: nobody else works on them.
+    /// Claims segments without live blocks to be freed.
     fn take_empty(&mut self) -> Vec<SegmentSlot> {
         if self.stopped.is_some() || self.membership_dirty {
             return Vec::new();
         }
         let standing = self.segments.standing();
-        // As long as pages of it are to be read the newest checkpoint has to count.
+        // While pages have to be loaded from it, the newest checkpoint must stay valid.
         let needed = |segment: &Segment| self.absent.is_some() && segment.reached > 0;
         let may_leave = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
@@ -72,7 +72,8 @@ impl State {
         };
         let mut empty: Vec<_> = standing.empty.iter().copied().filter(may_leave).collect();
         drop(standing);
-        // Those that cost the newest checkpoint go only where there are no others.
+        // Segments whose reset invalidates the newest checkpoint are freed only if there are no
+        // others.
         let free_of_it = |slot: &SegmentSlot| self.segments[*slot].reached == 0;
         if empty.iter().any(free_of_it) {
             empty.retain(free_of_it);
@@ -85,8 +86,8 @@ impl State {
         empty
     }
 
-    /// A segment that could be freed but for blocks of the newest checkpoint in it, one that is not
-    /// whole first.
+    /// A segment that only blocks of the newest checkpoint keep from being freed; incomplete ones
+    /// first.
     fn waiting_segment(&self) -> Option<SegmentSlot> {
         if self.stopped.is_some() || self.membership_dirty {
             return None;
@@ -101,8 +102,7 @@ impl State {
         waiting
     }
 
-    /// Frees segments no more, but for those in which something came back: others may work on
-    /// these.
+    /// Releases segments that will not be freed now, so that other tasks may use them.
     fn leave_alone(&mut self, slots: &[SegmentSlot]) {
         for slot in slots {
             if let Some(segment) = self.segments.get_mut(*slot)
@@ -113,7 +113,7 @@ impl State {
         }
     }
 
-    /// Gives up those of some segments in which nothing is live still; returns their deaths.
+    /// Marks dead the segments that still have no live blocks; returns their deaths.
     fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, Death)> {
         let mut buried = Vec::new();
         for slot in slots {
@@ -144,7 +144,7 @@ impl State {
         buried
     }
 
-    /// Where blocks of a segment may be: in its zones, and in copies that nobody knows of.
+    /// Zones that may hold blocks of a segment: its own, and those with unaccounted copies.
     fn death_of(&self, slot: SegmentSlot) -> Death {
         let segment = &self.segments[slot];
         let may_have_copy = |(column, member): (Column, &Member)| {
@@ -165,8 +165,8 @@ impl State {
         self.segments[slot].readers > 0
     }
 
-    /// No crash brings segments back: whoever rebuilds a member need not wait for them. `true` if
-    /// somebody may.
+    /// Marks deaths as recorded: no crash brings these segments back, so a rebuild need not wait
+    /// for them. Returns `true` if a task may be waiting for that.
     fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
             self.segments[*slot].death_recorded = true;
@@ -175,9 +175,9 @@ impl State {
     }
 }
 
-/// Frees segments out of which everything live was moved, but for those in which something came
-/// back. `false` if the volume stopped. One that is read still is freed as soon as it is not, and
-/// where it is only that a drive hangs in reads no other waits for it.
+/// Frees emptied segments, except those with live blocks again. Returns `false` if the volume
+/// stopped. A segment with readers is freed once they end; other segments do not wait for it, as a
+/// drive may hang in reads.
 async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) -> bool {
     let ends = slots.iter().any(|slot| core.state.borrow().ends_checkpoint(*slot));
     if ends && checkpoint::end(core).await.is_err() {
@@ -224,14 +224,14 @@ fn free_beside(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permi
     });
 }
 
-/// Frees a dead segment; `false` if the volume stopped.
+/// Frees a dead segment without readers. Returns `false` if the volume stopped.
 async fn free_unread(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     core.comes_unread(slot).await && free_zones(core, slot).await
 }
 
 impl Core {
-    /// Waits until nobody reads a dead segment; `false` if the volume closes before. Its death is
-    /// on record: the next start frees it.
+    /// Waits until a dead segment has no readers. Returns `false` if the volume closes before. Its
+    /// death is recorded, so the next start frees it.
     async fn comes_unread(&self, slot: SegmentSlot) -> bool {
         while self.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
             if self.closing.get() {
@@ -244,7 +244,7 @@ impl Core {
     }
 }
 
-/// Resets the zones of a dead segment and gives them back.
+/// Resets the zones of a dead segment and returns them to the pools.
 async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let zones = core.state.borrow().segments[slot].zones.clone();
     let early = mutant(Mutant::ZonesReusedBeforeAllReset);
@@ -273,7 +273,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let mut lost = Vec::new();
     for (column, zone, result) in results {
         let member = &mut state.members[column.index()];
-        // A member that failed meanwhile, or was replaced, does not have this zone any more.
+        // A member that failed or was replaced meanwhile no longer has this zone.
         if segment.zones[column.index()] == Some(zone) {
             if segment.holds_active_zones && is_active_no_more(result) {
                 member.active_zones -= 1;
@@ -281,7 +281,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             match result {
                 Ok(()) if early => {}
                 Ok(()) => member.pool.add(zone.zone, zone.resets + 1),
-                // The zone keeps the dead segment's blocks: so does the record that says so.
+                // The zone keeps the dead segment's blocks, so the record of the death is kept too.
                 Err(_) => {
                     mark(Mark::ZoneNotReset);
                     lost.push(column);

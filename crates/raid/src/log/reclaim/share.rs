@@ -1,42 +1,43 @@
-//! How writes are shared between users and what is moved: by how much room is left.
+//! The GC throttle: shares writes between users and relocation by the free space.
 //!
-//! Collecting begins when less room is left than a *window* above what users have to leave free. Of
-//! all that is written then, users get the part of the window that is left: little is moved where
-//! there is much room, and users nearly wait where there is hardly any. In between is where as much
-//! is freed as is written: if moving a segment takes three blocks for each that it frees, users get
-//! a quarter, and room stays at a quarter of the window. Nothing has to be known of segments for
-//! that, and nothing jumps: room counts what is left of open segments, and of segments that are
-//! moved out what is done of them.
+//! Collection begins when the free space is less than a *window* above the reserve of users. Users
+//! then get the part of all writes that corresponds to the remaining part of the window: little is
+//! relocated while there is much space, and users nearly stop when there is hardly any.
 //!
-//! Neither waits for the other unless that one is at work, so that both cannot wait.
+//! The equilibrium is where as much is freed as is written. If relocation takes three blocks for
+//! each that it frees, users get a quarter, and free space stays at a quarter of the window.
+//! Nothing has to be known about segments for that, and nothing jumps: free space includes the rest
+//! of open segments, and the finished part of relocations.
+//!
+//! Each waits for the other only while the other is at work, so that both cannot wait.
 
 use crate::log::format::StreamKind;
 
-/// Shares are parts of so many.
+/// Shares are expressed in parts of this number.
 pub(in crate::log) const WHOLE: u64 = 64;
 
-/// Blocks by which one may be ahead of the other.
+/// Most blocks by which one side may be ahead of the other.
 const SLACK_MOST: u64 = 512;
 
-/// Where room is, in blocks.
+/// The free space and its bounds, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::log) struct Level {
-    /// What can be written.
+    /// Blocks that can be written.
     pub(in crate::log) room: u64,
     /// Room that users' writes leave to relocation.
     pub(in crate::log) floor: u64,
-    /// Above it; none: writes are not shared.
+    /// Blocks above the floor in which writes are shared; 0 if they are not.
     pub(in crate::log) window: u64,
 }
 
 impl Level {
-    /// Whether room is to be made.
+    /// Whether collection should run.
     #[must_use]
     pub(in crate::log) fn is_low(&self) -> bool {
         self.window > 0 && self.room < self.floor + self.window
     }
 
-    /// The part of all writes that users get, of [`WHOLE`].
+    /// Users' share of all writes, in parts of [`WHOLE`].
     #[must_use]
     pub(in crate::log) fn users_share(&self) -> u64 {
         if !self.is_low() {
@@ -47,28 +48,27 @@ impl Level {
     }
 }
 
-/// Who is ahead of their share.
+/// Balance of writes between users and relocation.
 #[derive(Debug, Default)]
 pub(in crate::log) struct Pace {
-    /// Segments of the window; none: writes are not shared.
+    /// Segments of the window; 0 if writes are not shared.
     pub(in crate::log) window: u32,
-    /// What users could have written more: in blocks, times [`WHOLE`].
+    /// Blocks that users could have written in addition, times [`WHOLE`].
     credit: i64,
-    /// From which on, of either sign, whoever is ahead waits.
+    /// Magnitude of the credit at which the side that is ahead waits.
     most: i64,
 }
 
 impl Pace {
-    /// A pace for a window of so many segments.
+    /// A balance for a window of so many segments.
     #[must_use]
     pub(in crate::log) fn new(window: u32) -> Self {
         Self { window, ..Self::default() }
     }
 
-    /// Notes that so many blocks are written, in segments of a size.
+    /// Records that so many blocks are written, in segments of a size.
     pub(in crate::log) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
-        // What is moved beside writes that are not shared, as it is damaged, gets a part all the
-        // same.
+        // Relocation of damaged segments gets a part even if writes are not shared.
         let share = share.min(WHOLE * 7 / 8);
         let slack = (segment / 8).clamp(1, SLACK_MOST);
         self.most = signed(slack * WHOLE);
@@ -76,13 +76,13 @@ impl Pace {
             StreamKind::User => -signed(blocks * (WHOLE - share)),
             StreamKind::Relocation => signed(blocks * share),
         };
-        // A stripe may begin just before the end, and counts in full. What was written while the
-        // other was not at work counts no longer.
+        // A stripe may begin just below the bound, and counts in full. Blocks written while the
+        // other side was idle no longer count.
         let end = self.most + signed(blocks * WHOLE);
         self.credit = (self.credit + change).clamp(-end, end);
     }
 
-    /// Whether users or what is moved have written all that they may, until the others do.
+    /// Whether a stream has used up its share until the other one writes.
     #[must_use]
     pub(in crate::log) fn is_ahead(&self, kind: StreamKind) -> bool {
         let credit = match kind {
@@ -103,11 +103,12 @@ mod tests {
 
     const SEGMENT: u64 = 1000;
 
-    /// A log in which both write whenever they may, and moving `live` of a segment frees the rest.
+    /// A log in which both sides write whenever they may, and relocating `live` blocks of a segment
+    /// frees the rest.
     struct Log {
         level: Level,
         pace: Pace,
-        /// Not yet a block, in parts of what is live.
+        /// Fraction of a freed block, in parts of `live`.
         freed: u64,
         written: [u64; 2],
     }
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(log.written, [3000, 0]);
         log.level.room = log.level.floor;
         log.written = [0; 2];
-        // What is to be moved is nearly full: nine blocks are moved for each that is freed.
+        // The victims are nearly full: nine blocks are relocated for each freed one.
         (0..100_000).for_each(|_| log.step(900));
         let [users, moved] = log.written;
         assert!(users > 0 && moved / users < 10, "{:?}", log.written);

@@ -1,7 +1,7 @@
-//! Whether there is room to write, and whether some is about to come.
+//! Free space: whether there is space to write, and whether some is about to be freed.
 //!
-//! `limits.rs` has the argument why there always is while no zones are lost beyond the reserve.
-//! Where they are, what waits for room must end with an error instead of waiting for ever.
+//! `engine/limits` proves that there always is while no more zones are lost than the reserve. If
+//! more are lost, a task that waits for space has to end with an error instead of waiting for ever.
 
 use crate::log::engine::limits::FREE_BESIDE_LANES;
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::lane::ChunkClass;
 
-/// What room is needed for.
+/// The most urgent need for free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Need {
-    /// For nothing: only what has to be moved is.
+    /// None: only segments that must be relocated are.
     Nothing,
-    /// For segments beside one that is open: what costs little is moved.
+    /// Additional open segments: only cheap victims are relocated.
     Lanes,
-    /// For any segment: whatever gains something is moved.
+    /// Any segment: every victim that gains space is relocated.
     Segments,
 }
 
@@ -39,7 +39,7 @@ impl State {
         u32::try_from(free).unwrap_or(u32::MAX)
     }
 
-    /// How many free segments a stream has to leave when it takes one.
+    /// Free segments that a stream has to leave when it takes one.
     #[must_use]
     pub(in crate::log) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
@@ -59,14 +59,14 @@ impl State {
         free > self.reserve_for(kind) && orderly() || free > 0 && mutant(Mutant::ReserveIgnored)
     }
 
-    /// Whether users may take a segment whatever else is going on, so that nobody has to make room.
+    /// Whether users may take a segment in any situation, so that no collection is needed.
     #[must_use]
     pub(in crate::log) fn has_plenty(&self) -> bool {
         self.free_segments() > self.reserve_for(StreamKind::User) && !self.has_many_seals()
     }
 
-    /// Whether a stream may open a segment for requests of a size now. Beside one that it has
-    /// already for those it takes what nobody else is about to need.
+    /// Whether a stream may open a segment for requests of a size now. For an additional segment of
+    /// that size, there must be more free ones than others are about to need.
     #[must_use]
     pub(in crate::log) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.stream(kind).has_chunks(chunk);
@@ -80,16 +80,16 @@ impl State {
         self.has_room(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
     }
 
-    /// Whether crashes have left so many segments to be moved out that users wait: a superblock
-    /// zone has to hold the seals of all, those that another crash adds, and what else a snapshot
-    /// says.
+    /// Whether crashes have left so many segments to be relocated that users wait. A superblock
+    /// zone has to hold the seals of all of these, the ones that another crash adds, and the rest
+    /// of a snapshot.
     fn has_many_seals(&self) -> bool {
         let zone_records = self.config.zone_capacity.0 / self.config.write_unit.0;
         are_many(&self.seals, zone_records.min(ZONE_RECORDS))
     }
 
-    /// Why a stream that needs a segment will not get one, unless somebody asks for something else:
-    /// nothing is free, and nothing is about to be. Where zones are not lost, there is always room.
+    /// Why a stream that needs a segment will not get one; `None` if one is free or about to be.
+    /// While no zones are lost there always is one.
     #[must_use]
     pub(in crate::log) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
         let users = kind == StreamKind::User;
@@ -100,7 +100,7 @@ impl State {
         };
         let open = !users && self.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
-        // Taken back, what is left in segments that were given up frees these.
+        // Undone relocations free abandoned segments.
         let taken_back = self.has_moves_left();
         let room_comes = self.has_room(kind)
             || self.absent.is_some()
@@ -113,8 +113,8 @@ impl State {
         (!room_comes).then_some("too many zones are lost: no segment can be freed")
     }
 
-    /// The segment that recovery has to move behind what it has written again, as nothing would be
-    /// free when it has come to its end, not even to move blocks to.
+    /// The segment that recovery has to relocate behind its rewrites. Without that, no segment
+    /// would be free at the end of recovery, not even to relocate blocks to.
     #[must_use]
     pub(in crate::log) fn must_move_first(&self) -> Option<SegmentSlot> {
         let open = &self.segments[self.relocation.open_segments().next()?];
@@ -129,42 +129,42 @@ impl State {
         (self.free_segments() == 0 && (1..=room).contains(&least.valid)).then_some(slot)
     }
 
-    /// What the collector is to make room for.
+    /// The need that collection has to serve.
     #[must_use]
     pub(in crate::log) fn need_of_room(&self) -> Need {
         if self.window_segments() > 0 {
             return if self.level().is_low() { Need::Segments } else { Need::Nothing };
         }
-        // What is about to be free need not be made so.
+        // Space that is about to be freed needs no collection.
         match self.need_with(self.free_segments()) {
             Need::Nothing => Need::Nothing,
             _ => self.need_with(self.free_segments() + self.coming_free()),
         }
     }
 
-    /// What is needed, whatever is about to be free.
+    /// The need without regard to space that is about to be freed.
     #[must_use]
     pub(in crate::log) fn need_now(&self) -> Need {
         self.need_with(self.free_segments())
     }
 
-    /// What is needed with so many free segments.
+    /// The need with so many free segments.
     fn need_with(&self, free: u32) -> Need {
         let reserve = self.reserve_for(StreamKind::User);
         let lanes = self.user.lanes_without_segment();
         match () {
-            // One earlier than users would have to wait.
+            // One segment earlier than users would have to wait.
             () if free <= reserve + 1 => Need::Segments,
             () if lanes > 0 && free <= reserve + FREE_BESIDE_LANES + lanes => Need::Lanes,
             () => Need::Nothing,
         }
     }
 
-    /// Segments that are being freed, or are next: nothing in them is needed.
+    /// Segments that are being freed or can be.
     fn coming_free(&self) -> u32 {
         let standing = self.segments.standing();
-        // What holds blocks of a checkpoint waits for the next one, and what is read for a drive
-        // that may hang.
+        // Segments with blocks of a checkpoint wait for the next one; dead segments with readers
+        // may wait for a hanging drive.
         let coming = |slot: &&SegmentSlot| {
             let segment = &self.segments[**slot];
             let comes = match segment.phase {
@@ -176,14 +176,14 @@ impl State {
         u32::try_from(standing.coming.iter().filter(coming).count()).unwrap_or(u32::MAX)
     }
 
-    /// Segments of the window in which writes are shared; none where there is little to spare, or
-    /// nobody writes yet.
+    /// Segments of the window in which writes are shared; 0 if there is little spare space, or
+    /// during recovery.
     fn window_segments(&self) -> u32 {
         if self.recovering.is_some() { 0 } else { self.pace.window }
     }
 
-    /// Where room is. Several lanes are open to half on average: what is left of them is of no use
-    /// to the others, and does not count.
+    /// The free space. Several lanes are half full on average: their free part is of no use to the
+    /// others, and does not count.
     fn level(&self) -> Level {
         let segment = self.relocation_shape().data_blocks();
         let free = u64::from(self.free_segments() + self.coming_free()) * segment;
@@ -199,7 +199,7 @@ impl State {
         }
     }
 
-    /// Data blocks that there is room for in the open segments of a stream.
+    /// Free data blocks in the open segments of a stream.
     #[must_use]
     pub(in crate::log) fn room_in(&self, kind: StreamKind) -> u64 {
         let left = |slot| {
@@ -211,8 +211,7 @@ impl State {
         self.stream(kind).open_segments().map(left).sum()
     }
 
-    /// Data blocks that there would be room for where a segment is: what is narrow holds less than
-    /// others in its place.
+    /// Data blocks of a full-width segment in the place of this one: a narrow segment holds fewer.
     #[must_use]
     pub(in crate::log) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
         let own = segment.geometry.data_blocks();
@@ -223,12 +222,12 @@ impl State {
         }
     }
 
-    /// The room that so many data blocks of a segment take.
+    /// The free space taken by so many data blocks of a segment.
     fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
         blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
     }
 
-    /// What segments that are being moved out would free, as far as they are.
+    /// Space that the finished part of current relocations will free.
     fn moved_so_far(&self) -> u64 {
         let moved = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
@@ -239,7 +238,7 @@ impl State {
         self.moving.iter().map(moved).sum()
     }
 
-    /// Notes that a stripe is about to be written.
+    /// Records that a stripe is about to be written.
     pub(in crate::log) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
         let blocks = self.room_for(&self.segments[slot], blocks);
         let share = self.level().users_share();
@@ -247,8 +246,8 @@ impl State {
         self.pace.note(kind, blocks, share, segment);
     }
 
-    /// Whether a stream leaves it to the other one to write, which has had less than its share and
-    /// is at work.
+    /// Whether a stream has to wait for the other one, which is at work and had less than its
+    /// share.
     #[must_use]
     pub(in crate::log) fn must_yield(&self, kind: StreamKind) -> bool {
         if self.recovering.is_some() || !self.pace.is_ahead(kind) {
@@ -265,8 +264,9 @@ impl State {
         yields
     }
 
-    /// Whether a segment has a zone of a drive that has as few free as bound all; a slot, where
-    /// drives have more. Without that moving it out takes more of what is scarce than it gives.
+    /// Whether relocating a segment frees the scarce resource: a zone of a drive with the fewest
+    /// free ones, or a slot if every drive has more free zones than there are slots. Otherwise
+    /// relocation takes more of it than it gives.
     #[must_use]
     pub(in crate::log) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
         let free = self.free_segments() as usize;
@@ -286,10 +286,10 @@ impl State {
     }
 }
 
-/// Whether seals take half of the records of a zone, or nearly.
+/// Whether seals take about half of the records of a zone.
 fn are_many(seals: &BTreeMap<u64, SealRecord>, zone_records: u32) -> bool {
     let most = (zone_records as usize / 2).saturating_sub(2).max(1);
-    // A record holds one at least.
+    // A record holds at least one seal.
     seals.len() >= most && RecordBody::count_of_seals(seals.values()) >= most
 }
 

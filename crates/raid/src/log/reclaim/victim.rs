@@ -1,10 +1,10 @@
-//! Which segment is moved out next.
+//! Picks the segment that is relocated next.
 //!
-//! Leftovers and damaged segments come first, whatever that costs. Then what is asked for is room:
-//! *greedy* takes the segment with the least in it, *cost-benefit* also looks at how long what is
-//! in it has stayed (LFS, section 5.1 of its paper): a young segment is likely to lose more by
-//! itself. Where users wait for room, or are about to, the choice is greedy: `limits.rs` argues
-//! with that.
+//! Leftovers and damaged segments come first, at any cost. Otherwise the aim is space. *Greedy*
+//! takes the segment with the fewest valid blocks. *Cost-benefit* also considers the age of its
+//! blocks (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. While
+//! users wait for space, or are about to, the choice is greedy, as the proof in `engine/limits`
+//! requires.
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -16,7 +16,7 @@ use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;
 
 impl State {
-    /// The segment to be moved out next, if there is one.
+    /// The segment to be relocated next, if any.
     #[must_use]
     pub(in crate::log) fn victim(&self, need: Need) -> Option<SegmentSlot> {
         let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
@@ -43,9 +43,9 @@ impl State {
         best.map(first)
     }
 
-    /// Whether moving a segment frees more than it takes: one that is to be filled holds what is in
-    /// it, and more. How much it holds itself is no matter: another policy may have made it, of
-    /// chunks so large that it never held more.
+    /// Whether relocating a segment frees more space than it takes: a segment of the current shape
+    /// must hold its valid blocks and more. Its own capacity is irrelevant: another policy may have
+    /// written it with such large chunks that it never held more.
     fn gains(&self, segment: &Segment) -> bool {
         let target = self.relocation_shape();
         let needed = segment.valid + target.stripe_blocks() as u64;
@@ -53,7 +53,8 @@ impl State {
         needed <= target.data_blocks() && !(is_full && mutant(Mutant::GainByOwnSize))
     }
 
-    /// What is freed for each block moved, times for how long nothing else would have freed it.
+    /// Blocks freed for each relocated one, times the age as an estimate of how long they would
+    /// have stayed.
     fn benefit(&self, segment: &Segment) -> u128 {
         let age = u128::from(self.next_sequence - segment.generation);
         let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid));

@@ -304,7 +304,7 @@ fn check_size(chosen: &SuperblockRecord, drive: &Drive, label: &str) -> Result<(
     Ok(())
 }
 
-/// How a start was asked for.
+/// Circumstances of a start.
 struct Start<'a> {
     /// The lineage to mint, if it is forced.
     forced: Option<u64>,

@@ -22,7 +22,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Pba, SegmentSlot};
 use crate::log::engine::state::State;
 
-/// Copies that the index does not point at, although they are as new as those that it does.
+/// Copies that the index does not point at, although they are as new as the ones that it does.
 #[derive(Default)]
 pub(in crate::log) struct Twins {
     copies: Vec<(Lba, Pba)>,
@@ -43,7 +43,7 @@ impl Twins {
         self.copies.len() >= Self::MOST
     }
 
-    /// Notes a copy that is as new as the one chosen.
+    /// Records a copy that is as new as the chosen one.
     pub(in crate::log) fn add(&mut self, lba: Lba, pba: Pba) {
         if !self.is_full() {
             self.copies.push((lba, pba));

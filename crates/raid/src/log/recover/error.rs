@@ -38,10 +38,10 @@ pub enum OpenError {
         /// Slots of the missing members, as text.
         missing: String,
     },
-    /// Enough members to read, too few to be sure that nobody else writes.
+    /// Enough members to read, too few to exclude that another host writes to the others.
     #[error(
         "only {present} of {total} drives of array {name} are here: the others could be in use \
-         elsewhere; --force starts with these and makes strangers of the others"
+         elsewhere; --force starts with these, and the others can then only return by `replace`"
     )]
     NoQuorum {
         /// Name of the array.
@@ -53,8 +53,8 @@ pub enum OpenError {
     },
     /// Halves of the array were started apart, both with force.
     #[error(
-        "the drives of array {name} were started apart and hold two histories: offer only those \
-         whose history is to go on"
+        "the drives of array {name} were started apart and hold two histories: give only the drives \
+         with the history to keep"
     )]
     TwoHistories {
         /// Name of the array.
@@ -62,9 +62,9 @@ pub enum OpenError {
     },
     /// The choice between two histories depends on drives whose newest record may be unreadable.
     #[error(
-        "whether one history of array {name} or another one counts cannot be told: the newest record of slots {slots} \
-         may be unreadable. `zoneweave inspect` shows what each drive has; offer only those whose history is to \
-         go on. To leave these slots out may be to choose the other history"
+        "array {name} has two histories, and the newer one is unknown: the newest record of slots {slots} may be \
+         unreadable. `zoneweave inspect` shows the records of each drive; give only the drives with the history to \
+         keep. Leaving these slots out may choose the other history"
     )]
     HistoryInDoubt {
         /// Name of the array.
@@ -84,7 +84,7 @@ pub enum OpenError {
     #[error("the superblock describes an impossible array: {0}")]
     Impossible(#[from] LimitError),
     /// The volume cannot be written with the requested policy.
-    #[error("the array cannot be written like that: {0}")]
+    #[error("the array does not support this write policy: {0}")]
     Policy(#[from] PolicyError),
     /// A drive has fewer or smaller zones than when it became a member.
     #[error("{label} is smaller than when it joined the array: {detail}")]
@@ -96,9 +96,9 @@ pub enum OpenError {
     },
     /// Contents are lost, and so is the record of which blocks of the volume they were.
     #[error(
-        "{segments} segments of array {name} have lost parts, and what tells which blocks of the \
-         volume those were: older contents could be read in their place; bring missing drives \
-         back, or accept that: `serve` with --force"
+        "{segments} segments of array {name} have lost parts, and the addresses of the lost blocks \
+         are unknown: older contents could be read in their place; bring missing drives back, or \
+         accept that: `serve` with --force"
     )]
     Unaccounted {
         /// Name of the array.

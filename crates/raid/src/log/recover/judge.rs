@@ -211,7 +211,7 @@ impl LastGroup<'_> {
         let stripes = || self.chunks.iter().zip(self.verdicts).zip(self.rows.clone());
         let written = |column: Column| self.written(&segment.geometry, column);
         let lacks = |columns: &ColumnSet, column: Column| !columns.contains(column);
-        // Chunks of a column that do not verify, beyond those that readable stripes lack.
+        // Chunks of a column that do not verify, beyond the ones that readable stripes lack.
         let spare = |column: Column| {
             let displaced = &displaced[column.index()];
             let verified = self.scans[column.index()].stripes.iter().flatten().count();

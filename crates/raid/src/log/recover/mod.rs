@@ -15,7 +15,7 @@
 //!
 //! A stripe counts if every member that should hold a chunk of it has one that verifies. A *weak*
 //! stripe has enough chunks to be read, but not all. It is either an unacknowledged stripe or an
-//! acknowledged one with a damaged block, and these cannot be told apart. Its newest blocks are
+//! acknowledged one with a damaged block, and these are indistinguishable. Its newest blocks are
 //! written again to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;

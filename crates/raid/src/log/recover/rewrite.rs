@@ -109,7 +109,7 @@ async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {
     let refused = match done.await {
         Some(Ok(())) => return Ok(()),
         Some(Err(BlockError::ReadOnly { reason })) => reason,
-        _ => "recovery could not write again what was under way",
+        _ => "recovery could not rewrite blocks of unfinished stripes",
     };
     // The reason why writes stopped also decides whether recovery may begin anew.
     Err(core.state.borrow().stopped.unwrap_or(refused))

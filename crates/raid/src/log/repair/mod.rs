@@ -1,5 +1,5 @@
 //! Repair: `rebuild` fills a replaced member segment by segment while users are served; `scrub`
-//! reads and verifies everything, and evacuates segments with damage.
+//! reads and verifies everything, and relocates segments with damage.
 //!
 //! Invariant: nothing is recomputed from blocks that failed their checksum.
 

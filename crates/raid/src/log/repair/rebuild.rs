@@ -1,11 +1,11 @@
-//! Rebuilding a replaced member, while users are served.
+//! Rebuilds a replaced member while users are served.
 //!
-//! New segments include the new drive from the start. A sealed segment gets its missing column
-//! back in a zone of the new drive: header, chunks in the rows the index knows, index runs. The
-//! zone counts only when it is written to its end and durable, so a restart goes on with the
-//! segments that lack a whole column, and nothing else needs to be recorded. Segments that were
-//! open are moved out instead. A block that cannot be rebuilt becomes a typed hole: the column
-//! is whole, and reading that block is an error.
+//! New segments include the new drive from the start. A sealed segment gets its missing column in a
+//! zone of the new drive: header, chunks in the rows of the index, and summaries. The zone counts
+//! only when it is written to its end and durable. A restart therefore continues with the segments
+//! that lack a complete column, and nothing else needs to be recorded. Incomplete segments are
+//! relocated instead. A block that cannot be reconstructed becomes a typed hole: the column is
+//! complete, and reading that block is an error.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -41,17 +41,17 @@ use crate::scheme::{Column, Role};
 /// Blocks of a column that are reconstructed by one batch of reads.
 const BATCH_BLOCKS: u32 = 64;
 
-/// Batches that are read while one is written: enough to cover what a read takes longer than a
-/// write.
+/// Batches read ahead while one is written: enough to cover the difference in latency between a
+/// read and a write.
 const BATCHES_AHEAD: usize = 6;
 
-/// Segments rebuilt at a time: one zone takes less than its drive.
+/// Segments rebuilt at a time: one zone alone does not saturate its drive.
 const REBUILT_AT_A_TIME: usize = 2;
 
-/// Goes on with a rebuild that a restart interrupted.
+/// Continues a rebuild that a restart interrupted.
 ///
 /// # Errors
-/// As [`ReplaceError`] tells.
+/// A [`ReplaceError`] with the reason.
 pub(in crate::log) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
     let columns: Vec<_> = {
@@ -65,7 +65,7 @@ pub(in crate::log) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> 
     let mut outcome = Ok(());
     for column in columns {
         mark(Mark::RebuildResumed);
-        // One that fails is no reason to leave the others without redundancy.
+        // A failed rebuild is no reason to leave the other members without redundancy.
         outcome = outcome.and(rebuild(core, column).await);
     }
     outcome
@@ -82,7 +82,7 @@ pub(in crate::log) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(
     enter_service(core, column).await
 }
 
-/// A member whose every segment has its column is in service for good.
+/// A member with its column in every segment is in service for good.
 pub(in crate::log) async fn enter_service(
     core: &Rc<Core>,
     column: Column,
@@ -100,15 +100,15 @@ pub(in crate::log) async fn enter_service(
         state.membership_dirty = true;
     }
     core.superblock.record_membership(core).await;
-    // The others can do without one more now.
+    // The other members may now fail one more.
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     columns.into_iter().for_each(|column| core.fail_if_worn_out(column));
     core.changed.open();
     core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
 
-/// Segments that lack the column and are not about to vanish. Those that are dead may come back
-/// until that is recorded, and other records tell that the member is online before that.
+/// Segments that lack the column and are not about to be freed. Dead ones may come back until their
+/// death is recorded, and the record that the member is online may come before that.
 fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
     let state = core.state.borrow();
     let segments = state.segments.iter();
@@ -127,7 +127,7 @@ async fn rebuild_segments(
 ) -> Result<(), ReplaceError> {
     let mut under_way = VecDeque::with_capacity(REBUILT_AT_A_TIME);
     let outcome = rebuild_all(core, column, progress, &mut under_way).await;
-    // Their zones are on nobody's account.
+    // No account includes their zones.
     for segment in under_way {
         segment.await;
     }
@@ -164,7 +164,7 @@ async fn rebuild_all(
             first.await;
             continue;
         }
-        // What is left is being reclaimed, or waits for a zone that reclaiming frees.
+        // The remaining segments are being reclaimed, or wait for a zone that reclaiming frees.
         mark(Mark::RebuildWaits);
         let no_room = core.state.borrow().no_room(StreamKind::Relocation);
         if let Some(reason) = no_room {
@@ -174,8 +174,8 @@ async fn rebuild_all(
     }
 }
 
-/// The next segment to rebuild, now busy, and the zone for its column; beside another one only
-/// where the drive lets more zones be active than segments that are opened may need.
+/// Claims the next segment to rebuild and a zone for its column. A second segment at a time needs
+/// more active zones on the drive than open segments may need.
 fn next_segment(
     core: &Core,
     column: Column,
@@ -189,12 +189,12 @@ fn next_segment(
     }
     let ready = lacking.iter().filter(|slot| {
         let segment = &state.segments[**slot];
-        // What holds nothing is about to be freed, unless it waits for a checkpoint.
+        // A segment without valid blocks is about to be freed, unless it waits for a checkpoint.
         let freed = segment.holds_nothing() && segment.reached == 0;
         segment.phase == Phase::Sealed && !segment.busy && !freed && !segment.unlisted
     });
-    // Without what users leave free nothing could be moved any more where the drive has fewer zones
-    // than others.
+    // If the drive has fewer zones than others, taking those in the reserve would make relocation
+    // impossible.
     let reserve = state.reserve_for(StreamKind::User) as usize;
     if state.members[column.index()].pool.len() <= reserve {
         mark(Mark::RebuildLeavesReserve);
@@ -227,7 +227,8 @@ fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
     }
 }
 
-/// Gives the segment its column, or the zone back; neither where the drive is no member any more.
+/// Enters the column into the segment, or returns the zone to the pool; neither if the drive is no
+/// longer a member.
 async fn finish_segment(
     core: &Rc<Core>,
     device: &Rc<dyn ZonedDevice>,
@@ -316,8 +317,8 @@ async fn write_column(
             let payload = batch.await;
             check_sources(core)?;
             if !core.is_of_member(column, device) {
-                // Whoever takes its place, or wants the segment, does not wait for the end of the
-                // zone.
+                // A replacement of the drive, or a task that needs the segment, does not wait for
+                // the end of the zone.
                 return Err(Status::DeviceGone);
             }
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
@@ -338,15 +339,14 @@ async fn write_column(
     device.flush().await
 }
 
-/// A list that says less than there was would be believed by the next start, which then would take
-/// an older version of a block for the newest. Such a segment is moved out instead: that records
-/// what of it is lost.
+/// Checks the summaries. The next start would trust an incomplete summary and take an older version
+/// of a block for the newest. Such a segment is relocated instead, which records its lost blocks.
 fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> Result<(), Status> {
     let is_unknown = |entry: &IndexEntry| entry.kind == EntryKind::Empty;
     if !entries.iter().flatten().any(is_unknown) {
         return Ok(());
     }
-    // A source that vanished is what is missing, then.
+    // The cause is then a source that vanished.
     check_sources(core)?;
     if core.state.borrow().stopped.is_some() {
         return Ok(());
@@ -357,8 +357,8 @@ fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> R
     Err(Status::Aborted)
 }
 
-/// A source that vanished leaves holes in blocks and lists that it will fill when it is back:
-/// nothing made without it may get into a column that counts as whole.
+/// Checks the source drives. One that vanished leaves holes in blocks and summaries that it would
+/// fill after its return: nothing made without it may enter a column that counts as complete.
 fn check_sources(core: &Core) -> Result<(), Status> {
     if core.state.borrow().stopped.is_none() || mutant(Mutant::SourceLossIgnored) {
         return Ok(());
@@ -390,8 +390,8 @@ fn header_with(
     (header, state.config.array)
 }
 
-/// Begins to rebuild a batch: a task of its own, so that it goes on while another one is written.
-/// Should that fail, those begun, a few, end by themselves.
+/// Begins to reconstruct a batch in a task of its own, so that it proceeds while another is
+/// written. If that write fails, the few tasks begun end by themselves.
 fn begin_batch(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -406,7 +406,7 @@ fn begin_batch(
     })
 }
 
-/// Rebuilds consecutive chunk blocks of a column, with their metadata.
+/// Reconstructs consecutive chunk blocks of a column, with their metadata.
 async fn rebuild_blocks(
     core: &Rc<Core>,
     slot: SegmentSlot,

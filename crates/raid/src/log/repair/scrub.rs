@@ -1,10 +1,9 @@
-//! Scrubbing: reading and verifying everything that counts, and renewing what is damaged.
+//! Scrub: reads and verifies all valid blocks, and renews damaged ones.
 //!
-//! Blocks of a zone cannot be overwritten, so damage is healed by moving: a segment with any
-//! damaged block (data, parity, header or index run) is evacuated and its zones reset; damaged
+//! Blocks of a zone cannot be overwritten, so damage is repaired by relocation. A segment with any
+//! damaged block (data, parity, header or summary) is evacuated and its zones are reset. Damaged
 //! superblock records are replaced by a snapshot in the other superblock zone. Open segments are
-//! closed first, so that they are looked at like all others. The scrub ends when nothing damaged
-//! is left.
+//! closed first, so that they are verified like all others. The scrub ends when no damage is left.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -31,10 +30,10 @@ use crate::log::segment::spans;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::Column;
 
-/// What a scrub found.
+/// Findings of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScrubReport {
-    /// Segments read.
+    /// Number of segments read.
     pub segments: u64,
     /// Blocks read and verified.
     pub blocks: u64,
@@ -44,7 +43,7 @@ pub struct ScrubReport {
     pub parity_mismatches: u64,
     /// Blocks lost for good.
     pub unrepairable: u64,
-    /// Blocks of the volume that were before: reading them is an error until they are written
+    /// Blocks of the volume that were lost before: reading them is an error until they are written
     /// again.
     pub lost_before: u64,
 }
@@ -65,11 +64,11 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'stat
         let mut state = core.state.borrow_mut();
         let closed = close_open_segments(&mut state, |_| true);
         for slot in &closed {
-            // Held until it was looked at.
+            // Claimed until it is verified.
             state.segments[*slot].busy = true;
         }
         let others = state.segments.iter().map(|(slot, _)| slot).filter(|at| !closed.contains(at));
-        // Those held come first: others may wait for the room that they are to make.
+        // Claimed segments come first: other tasks may wait for the space in them.
         let slots: Vec<_> = closed.iter().copied().chain(others).collect();
         (closed, slots)
     };
@@ -77,8 +76,8 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'stat
     core.scrub_progress.set(None);
     core.changed.open();
     looked_through?;
-    // What is being freed was passed over, and may be damaged: until its zones are reset it can be
-    // found so.
+    // Segments being freed were skipped and may be damaged: until their zones are reset, they can
+    // be found damaged.
     let dying: BTreeSet<u64> = {
         let state = core.state.borrow();
         let dead = state.segments.iter().filter(|(_, segment)| segment.phase == Phase::Dead);
@@ -95,7 +94,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'stat
     core.state.borrow().stopped.map_or(Ok(report), Err)
 }
 
-/// Looks through segments one after the other; those in `held` are kept for it.
+/// Scrubs segments one after the other; those in `held` are claimed by the caller.
 async fn scrub_slots(
     core: &Rc<Core>,
     slots: &[SegmentSlot],
@@ -109,7 +108,7 @@ async fn scrub_slots(
     Ok(())
 }
 
-/// What is damaged cannot be moved if writes stop, or nothing is free to move it to.
+/// Fails if damage cannot be relocated: writes have stopped, or no space is free.
 fn check_going_on(core: &Core) -> Result<(), &'static str> {
     let state = core.state.borrow();
     let closing = || core.closing.get().then_some(CLOSING);
@@ -117,7 +116,7 @@ fn check_going_on(core: &Core) -> Result<(), &'static str> {
     state.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
 }
 
-/// Gives up open segments, so that they hold still; returns which.
+/// Gives up open segments, so that they do not change; returns them.
 fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> Vec<SegmentSlot> {
     let open = state.open_segments().into_iter();
     let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
@@ -135,7 +134,8 @@ fn unrepairable(core: &Core) -> u64 {
 async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), &'static str> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut damaged = 0;
-    // A zone that is left meanwhile would seem to have lost its records.
+    // If the superblock moved to the other zone meanwhile, the old one would seem to have lost its
+    // records.
     let held = core.superblock.hold().await;
     for column in columns {
         let (Some(device), Some(zones)) = (core.device(column), core.superblock.zones(column))
@@ -144,7 +144,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
         };
         let Ok(found) = read_records(&*device).await else { continue };
         let broken = found.damaged.iter().filter(|(at, _)| zones.contains(&at.zone)).count() as u64;
-        // A zone whose records are all gone is not recognised as one of ours any more.
+        // A zone without readable records is no longer recognised as a superblock zone.
         let unrecognised = zones.iter().filter(|zone| {
             let written = found.zones[zone.index()].write_pointer.0 > 0;
             written && !found.records.iter().any(|(at, _)| at == *zone)
@@ -159,14 +159,14 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
     drop(held);
     report.damaged += damaged;
     if damaged > 0 {
-        // Once to leave the damaged zone, which resets it; the other one is fresh then.
+        // The first snapshot leaves the damaged zone, which is then reset; the other zone is fresh.
         mark(Mark::ScrubRenewedRecords);
         core.superblock.commit_snapshot(core).await?;
     }
     Ok(())
 }
 
-/// Scrubs the segment in a slot, unless there is none any more, or one opened since.
+/// Scrubs the segment in a slot, unless it is empty or its segment was opened since.
 async fn scrub_slot(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -189,8 +189,9 @@ async fn scrub_slot(
     Ok(())
 }
 
-/// Waits until a segment holds still and keeps it so; `false` if it does not come to that. One that
-/// is being moved out or rebuilt is waited for: a stop may leave it where it is, as it is.
+/// Waits until a segment can be claimed, and claims it. Returns `false` if it is gone or changes
+/// again. A segment under relocation or rebuild is waited for, as that may stop and leave it as it
+/// is.
 async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, &'static str> {
     loop {
         if core.closing.get() && !held {
@@ -246,7 +247,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     report.damaged + report.parity_mismatches > before
 }
 
-/// Notes what is damaged. Of a member that failed meanwhile nothing is: all of it is lost.
+/// Counts damage. Nothing is counted for a member that failed meanwhile, as all of it is lost.
 fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport) {
     if count > 0 && core.device(column).is_some() {
         mark(Mark::ScrubFoundDamage);
@@ -311,7 +312,7 @@ async fn scrub_group(
         core.state.borrow().segments[slot].entries.clone()
     };
     let span_first = geometry.first_of_span(span).0;
-    // By stripe, block within the chunk and role: what verified.
+    // The blocks that verified, by stripe, block within the chunk, and role.
     let chunk = geometry.chunk_blocks() as usize;
     let mut found: Vec<Vec<Option<(Payload, usize, Oob)>>> =
         vec![vec![None; scheme.columns()]; rows.len() * chunk];
@@ -362,13 +363,13 @@ async fn scrub_group(
     }
 }
 
-/// Whether a block holds the knowledge that one of the volume is lost, and that still is.
+/// Whether a block is the mark of a lost block of the volume that is still lost.
 fn is_known_loss(core: &Core, place: BlockPlace, entry: &IndexEntry) -> bool {
     let state = core.state.borrow();
     entry.kind == EntryKind::Lost && state.index.get(entry.lba) == Some(state.space.pba(place))
 }
 
-/// The payload of each row's chunk; `None` inside where a chunk cannot be read.
+/// The payload of each row's chunk; an inner `None` if a chunk cannot be read.
 async fn read_rows(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -404,8 +405,8 @@ fn chunk_of(whole: &Payload, row: usize, chunk: BlockCount) -> Payload {
     Payload { data, oob }
 }
 
-/// Whether parity computed from the data blocks is the parity stored; true where a data block is
-/// missing, for then there is nothing to compare.
+/// Whether the stored parity equals the parity of the data blocks; also true if a data block is
+/// missing, as there is nothing to compare.
 fn parity_matches(code: &Code, blocks: &[Option<(Payload, usize, Oob)>]) -> bool {
     let (data, parity) = blocks.split_at(code.data_chunks());
     let bodies: Option<Vec<_>> = data

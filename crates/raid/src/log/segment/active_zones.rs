@@ -1,8 +1,9 @@
-//! Staying within the drives' limits of active zones.
+//! Keeps the array within the drives' limits of active zones.
 //!
-//! What is written at a time takes few zones; crashes and failed members leave more behind, until
-//! collection has moved out what is in them. Where it gets tight they are finished, which needs
-//! a record of what counts in them first: a finished zone does not tell how far it was written.
+//! Open segments take few active zones. Crashes and failed members leave more behind until
+//! collection has relocated their contents. If zones become scarce, such leftovers are finished.
+//! That needs a record of their valid stripes first, as a finished zone no longer shows how far it
+//! was written.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -21,18 +22,19 @@ use crate::log::segment::pin::Pin;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::Column;
 
-/// Zones of a member that become active beside those counted and those of lanes when a segment is
-/// opened: one that a rebuild fills meanwhile, and both superblock zones, which the next start
-/// needs to go over from one to the other, with whatever is active by then.
+/// Zones of a member that may become active beyond those counted and those of lanes when a segment
+/// is opened: one that a rebuild fills, and both superblock zones. The next start needs these to
+/// move from one to the other, with all other zones still active.
 const ACTIVE_MARGIN: u32 = 3;
 
-/// Where crashes and failed members have left so many zones open that the drives would refuse
-/// another, finishes the leftovers, those that are being moved or scrubbed too. Never happens
-/// without several of them in a row. What cannot be finished yet is waited for where the drives
-/// would refuse a zone otherwise, this time or at the next start, when all of those here are
-/// leftovers.
+/// Finishes leftovers if crashes and failed members have left so many zones open that the drives
+/// would refuse another. Leftovers that are being relocated or scrubbed are included. This takes
+/// several crashes in a row.
+///
+/// If drives would refuse a zone now, or at the next start (when all present segments are
+/// leftovers), this also waits for leftovers that cannot be finished yet.
 pub(in crate::log) async fn make_room(core: &Rc<Core>) {
-    // What cannot be finished is not tried again and again.
+    // A leftover that cannot be finished is not tried again.
     let mut tried = BTreeSet::new();
     while is_tight(&core.state.borrow()) {
         let leftovers: Vec<_> = {
@@ -54,7 +56,7 @@ pub(in crate::log) async fn make_room(core: &Rc<Core>) {
     }
 }
 
-/// Finishes a leftover, unless that is not possible any more.
+/// Finishes a leftover, if that is still possible.
 async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
     let seal = {
         let mut state = core.state.borrow_mut();
@@ -68,7 +70,7 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
         let unsealed = !state.seals.contains_key(&segment.id);
         unsealed.then(|| seal_of_written(segment))
     };
-    // Whoever moves it may come to its end: a zone finished after its reset would hold nothing for
+    // Its relocation may end meanwhile: a zone finished after its reset would be full and empty for
     // ever.
     let pin = Pin::new(core, slot);
     if seal_durably(core, seal).await {
@@ -80,14 +82,14 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
     core.changed.open();
 }
 
-/// Whether there may be too little room for all lanes.
+/// Whether active zones may not suffice for all lanes.
 fn is_tight(state: &State) -> bool {
     let lanes = lanes(state);
     state.members.iter().any(|member| lacks_room(member, lanes))
 }
 
 impl State {
-    /// Whether a member takes new segments, and one more of them beside as many as may be open at a
+    /// Whether a member takes new segments, with active zones for one more than may be open at a
     /// time.
     #[must_use]
     pub(in crate::log) fn has_room_beside(&self, column: Column) -> bool {
@@ -96,13 +98,13 @@ impl State {
     }
 }
 
-/// Segments that may be open at a time.
+/// Most segments open at a time.
 fn lanes(state: &State) -> u32 {
     let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
     state.policy.user_lanes() + moved
 }
 
-/// Whether there is too little room for one segment more on a member.
+/// Whether a member lacks active zones for one more segment.
 pub(in crate::log) fn is_tight_for_one(member: &Member) -> bool {
     lacks_room(member, 1)
 }
@@ -112,8 +114,8 @@ fn lacks_room(member: &Member, segments: u32) -> bool {
     limit.is_some_and(|limit| member.active_zones + ACTIVE_MARGIN + segments > limit)
 }
 
-/// Whether there is no room for one segment more, and zones come to be finished or reset without
-/// it.
+/// Whether active zones lack for one more segment, and some will be finished or reset by other
+/// tasks.
 fn is_worth_waiting(state: &State) -> bool {
     let comes_free = |segment: &Segment| match segment.phase {
         Phase::Leftover => segment.in_flight > 0 || segment.finishing || segment.freeing,
@@ -127,9 +129,9 @@ fn is_worth_waiting(state: &State) -> bool {
         && !mutant(Mutant::ActiveZonesNotAwaited)
 }
 
-/// Whether a segment's zones may be finished: nothing is under way to them, and it is recorded what
-/// counts in them, or can be. While recovery goes on it decides what is recorded. Once writes have
-/// stopped, a seal that is known may be one that could not be recorded.
+/// Whether a segment's zones may be finished: no write is in flight, and its valid stripes are
+/// recorded, or can be. During recovery only recovery decides the record. Once writes have stopped,
+/// a known seal may be one that failed to be recorded.
 fn may_finish(state: &State, segment: &Segment) -> bool {
     let sealed = state.seals.contains_key(&segment.id);
     let sealable = state.recovering.is_none();
@@ -139,7 +141,7 @@ fn may_finish(state: &State, segment: &Segment) -> bool {
     state.stopped.is_none() && left && quiet && !others_keep_away && (sealed || sealable)
 }
 
-/// Records which stripes of a segment count, once they are durable.
+/// Records the valid stripes of a segment, once they are durable.
 async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
     let Some(seal) = seal else { return true };
     mark(Mark::LeftoverSealed);
@@ -149,14 +151,14 @@ async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
     core.record_seal(seal).await.is_ok()
 }
 
-/// The seal of a segment of which everything that took effect counts, and nothing is under way.
+/// The seal of a segment with no write in flight: every stripe that took effect is valid.
 pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     let geometry = &segment.geometry;
     let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
     let recorded = u32::try_from(recorded).expect("a span's blocks");
     let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
     let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
-    // What an index run covers is whole.
+    // Spans covered by a summary are complete.
     let mut valid = vec![recorded == 0; last.len()];
     for (column, entries) in segment.entries.iter().enumerate() {
         let blocks = (segment.first_unindexed.0..).zip(entries);
@@ -171,15 +173,15 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
 }
 
-/// Whether a zone is not active after a command that makes it so: one that can be written no more
-/// takes none, and is none.
+/// Whether a zone is inactive after a command that normally activates it: a zone that has become
+/// read-only takes no active resource.
 pub(in crate::log) fn is_active_no_more(result: Result<(), Status>) -> bool {
     result.map_or_else(Status::is_of_zone_state, |()| true)
 }
 
-/// Finishes zones that hold all of a segment but are not full: a crash came before what is behind
-/// the segment was written, or cut that off. Where a drive refuses, more of its zones are active
-/// than are counted, and it will refuse to open another one sooner.
+/// Finishes zones that hold their whole column but are not full: a crash came before the filler
+/// behind the last summary was written, or tore it. If a drive refuses, it has more active zones
+/// than are counted, and will refuse to open another one earlier.
 pub(in crate::log) async fn finish_ends(
     core: &Core,
     slot: SegmentSlot,
@@ -194,11 +196,11 @@ pub(in crate::log) async fn finish_ends(
     futures_util::future::join_all(finishes).await;
 }
 
-/// Finishes a zone once what it holds is durable: it stays full where a loss of power takes what
-/// was in it.
+/// Finishes a zone once its contents are durable: it stays full even if a power loss takes its
+/// contents.
 ///
 /// # Errors
-/// The drive's status.
+/// Status of the drive.
 pub(in crate::log) async fn finish_durably(
     device: &dyn ZonedDevice,
     zone: ZoneId,
@@ -222,7 +224,7 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
         return;
     }
     for (column, zone, _) in results {
-        // A member that failed meanwhile, or was replaced, does not have this zone any more.
+        // A member that failed or was replaced meanwhile no longer has this zone.
         if state.segments[slot].zones[column.index()] == Some(zone) {
             state.members[column.index()].active_zones -= 1;
         }

@@ -1,45 +1,48 @@
-//! Segments that are dead, and where blocks of them may still be.
+//! Dead segments, and the zones that may still hold their blocks.
 //!
-//! That a segment is dead has to be known as long as any of its blocks may be read, or it would
-//! come back with what was trimmed since. It is recorded before the first of its zones is reset,
-//! and usually needed no more when the last one is, durably. But no record tells that, so a start
-//! finds the deaths of everything that was freed since the last snapshot. It looks at every zone;
-//! those of the dead are reset, and after that only a zone that does not tell what it holds, as it
-//! cannot be read, could bring any of them back. So a death names the zones that the segment had,
-//! and a start keeps it only while one of these is such a zone: `settle`.
+//! A dead segment has to be remembered as long as any of its blocks may be read, or it would return
+//! with blocks trimmed since. The death is recorded before the first of its zones is reset, and is
+//! usually obsolete once the last reset is durable. No record marks that, so a start finds the
+//! deaths of all segments freed since the last snapshot.
+//!
+//! The start examines every zone and resets those of dead segments. After that, only an *unclear*
+//! zone, whose content cannot be identified because it is unreadable, could bring a segment back. A
+//! death therefore names the zones of its segment, and a start keeps it only while one of these is
+//! unclear: `settle`.
 //!
 //! # Why that is safe
 //!
-//! Blocks of a segment are in the zones it has when it dies, and in those to which a column was
-//! copied in vain or whose copy was not recognised.
+//! Blocks of a segment are in the zones that it has when it dies, and in zones with a failed or
+//! unrecognised copy of a column.
 //!
-//! * A zone that it has is named. The name goes when the zone was reset, durably; when it tells
-//!   that it is empty or another segment's, for it was reset then; when it is offline, which is for
-//!   ever; or when the drive was replaced: what a drive holds that was put out of service never
-//!   counts again. Names are of the drives that the record's own table lists. (The new drive may be
-//!   the old one: what of it could not be erased is not taken, `replace.rs`. Builds from before
-//!   took it, and recorded that such a segment may be *anywhere* on it.)
-//! * A zone is given to a segment only when it was reset, and all zones of the segment that it had
-//!   been of. So of several deaths that name a zone, only that recorded last can have blocks in it:
-//!   `of_records` drops the other names. A snapshot repeats those that stand only, as of one moment
-//!   for all drives, so it does not change that order. (A zone that does not tell it is taken for
-//!   the segment whose headers list it, although they may mean a drive that was replaced since.
-//!   That one will name it, too: so a death that does says *anywhere* from then on.)
-//! * Copies are made of segments older than the drive's membership, and they begin and end when the
-//!   segment is not dead. Where such a segment dies while the drive has a zone that does not tell
-//!   what it holds, or a copy that could not be reset, the death says that it may be *anywhere* on
-//!   the drive, and stays while there is such a zone.
+//! * A zone of the segment is named. The name is dropped when the zone was durably reset. It is
+//!   also dropped when the zone turns out to be empty or another segment's (it was reset then),
+//!   when it is offline, which is permanent, or when the drive was replaced. Contents of a drive
+//!   that was taken out of service never count again. Names refer to the drives in the record's own
+//!   member table. (The new drive may be the old one: a zone of it that could not be erased is not
+//!   used, `members/replace`. Builds from before used it, and recorded that such a segment may be
+//!   *anywhere* on it.)
+//! * A zone is given to a segment only after its own reset and that of all zones of its former
+//!   segment. So of several deaths that name a zone, only the last recorded can have blocks in it:
+//!   `of_records` drops the other names. A snapshot repeats only current names, for all drives at
+//!   one moment, so it does not change that order. (An unclear zone is assigned to the segment
+//!   whose headers list it, although they may refer to a replaced drive. That segment will name the
+//!   zone too when it dies, so the earlier death becomes *anywhere*.)
+//! * Copies are made of segments older than the drive's membership, and begin and end while the
+//!   segment is alive. If such a segment dies while the drive has an unclear zone, or a copy that
+//!   could not be reset, the death records that it may be *anywhere* on the drive, and stays while
+//!   there is such a zone.
 //!
 //! # Why they do not add up
 //!
-//! Each zone is named by one death, and only deaths are kept that name a zone which does not tell
-//! what it holds or could not be reset. Each of these costs the array that zone, and a drive that
-//! has lost too many goes (`worn_out.rs`). Those that may be anywhere are segments older than a
-//! membership that goes on: their number is fixed when it begins, and what a drive takes its place
-//! of counts no more. Neither grows with starts.
+//! Each zone is named by one death, and a death is kept only if it names an unclear zone or one
+//! that could not be reset. Each of these costs the array that zone, and a drive that has lost too
+//! many is evicted (`members/eviction`). Deaths marked *anywhere* are of segments older than a
+//! current membership: their number is fixed when it begins, and deaths on a replaced drive no
+//! longer count. Neither number grows with starts.
 //!
-//! Earlier builds recorded deaths without zones. These are kept as they are while any zone does not
-//! tell what it holds: none is added to them.
+//! Earlier builds recorded deaths without zones. These are kept while any zone is unclear, and none
+//! is added.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,15 +51,15 @@ use zoneweave_zoned::ZoneId;
 use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
-/// Zones that do not tell what they hold, as a start finds them.
+/// Zones whose content cannot be identified, as a start finds them.
 #[derive(Debug, Default)]
 pub(in crate::log) struct Unclear {
-    /// Those left alone.
+    /// Unclear zones that are left alone.
     pub zones: BTreeSet<(Column, ZoneId)>,
-    /// Those taken for what other columns' headers list there, perhaps of a drive that was replaced
+    /// Zones assigned by the headers of other columns, which may refer to a drive that was replaced
     /// since.
     pub taken: BTreeSet<(Column, ZoneId)>,
-    /// Columns of drives that are not in service: nobody has looked at their zones.
+    /// Columns of drives that are not in service, whose zones were not examined.
     pub unseen: ColumnSet,
 }
 
@@ -68,26 +71,26 @@ impl Unclear {
     }
 }
 
-/// Segments recorded dead of which blocks may be left.
+/// Segments recorded dead whose blocks may remain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::log) struct Deaths {
-    /// By generation, which is what blocks behind a damaged header still tell: what may be left, by
+    /// By generation, which blocks behind a damaged header still carry: the possible remains, by
     /// column.
     named: BTreeMap<u64, Vec<Remains>>,
-    /// Generations of those that an earlier build has recorded.
+    /// Generations recorded dead by an earlier build, without zones.
     unnamed: BTreeSet<u64>,
 }
 
 impl Deaths {
-    /// What records, in their order, tell of an array of these members. Every death is known until
-    /// [`Deaths::settle`].
+    /// The deaths in the records, in their order, of an array with these members. Every death is
+    /// known until [`Deaths::settle`].
     #[must_use]
     pub(in crate::log) fn of_records<'a>(
         records: impl IntoIterator<Item = &'a SuperblockRecord>,
         members: &[MemberEntry],
     ) -> Self {
         let mut deaths = Self::default();
-        // The segment that had a zone last.
+        // The last segment that had each zone.
         let mut last: BTreeMap<(Column, ZoneId), u64> = BTreeMap::new();
         for record in records {
             match &record.body {
@@ -122,12 +125,12 @@ impl Deaths {
         self.named.contains_key(&generation) || self.unnamed.contains(&generation)
     }
 
-    /// Notes that a segment is dead.
+    /// Records the death of a segment.
     pub(in crate::log) fn bury(&mut self, death: Death) {
         self.named.insert(death.generation, death.remains);
     }
 
-    /// Notes that a dead segment has blocks in a zone, of an array of so many columns.
+    /// Records that a dead segment has blocks in a zone, in an array of so many columns.
     pub(in crate::log) fn find(
         &mut self,
         generation: u64,
@@ -140,8 +143,8 @@ impl Deaths {
         remains[column.index()] = remains[column.index()].or(Remains::In(zone));
     }
 
-    /// Forgets those of which nothing can be left but in zones that are found to hold some of them
-    /// ([`Deaths::find`]). `true` if any is kept because of an unclear zone.
+    /// Forgets deaths whose segments can have blocks only in zones that were found to hold some
+    /// ([`Deaths::find`]). Returns `true` if an unclear zone keeps any death.
     pub(in crate::log) fn settle(&mut self, unclear: &Unclear) -> bool {
         let columns = unclear.columns();
         for remains in self.named.values_mut() {
@@ -149,7 +152,8 @@ impl Deaths {
                 let column = Column::of(column);
                 let unseen = unclear.unseen.contains(column);
                 *remains = match *remains {
-                    // When it dies the segment that it is taken for will name it, too, later.
+                    // When the segment that the zone is assigned to dies, that one will name it,
+                    // too.
                     Remains::In(zone) if unclear.taken.contains(&(column, zone)) => {
                         Remains::Anywhere
                     }
@@ -169,7 +173,7 @@ impl Deaths {
         !(columns.is_empty() || none)
     }
 
-    /// Notes that zones were reset, durably.
+    /// Records that zones were durably reset.
     pub(in crate::log) fn note_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
         for remains in self.named.values_mut() {
             for (column, remains) in remains.iter_mut().enumerate() {
@@ -182,7 +186,7 @@ impl Deaths {
         self.drop_done();
     }
 
-    /// Notes that the zones of a segment were reset, durably, but for those of some columns.
+    /// Records that the zones of a segment were durably reset, except on some columns.
     pub(in crate::log) fn note_freed(&mut self, generation: u64, but: ColumnSet) {
         let remains = self.named.get_mut(&generation).into_iter().flatten();
         for (column, remains) in remains.enumerate() {
@@ -193,7 +197,7 @@ impl Deaths {
         self.drop_done();
     }
 
-    /// Notes that another drive is in a slot, or the same one again, erased.
+    /// Records that a slot has another drive, or the same one again, erased.
     pub(in crate::log) fn note_replaced(&mut self, column: Column) {
         self.named.values_mut().for_each(|remains| remains[column.index()] = Remains::Nothing);
         self.drop_done();
@@ -203,7 +207,7 @@ impl Deaths {
         self.named.retain(|_, remains| remains.iter().any(|one| *one != Remains::Nothing));
     }
 
-    /// The records that tell all of it.
+    /// The records that contain all deaths.
     #[must_use]
     pub(in crate::log) fn records(&self) -> Vec<RecordBody> {
         let unnamed: Vec<_> = self.unnamed.iter().copied().collect();
@@ -218,8 +222,8 @@ impl Deaths {
     }
 }
 
-/// Enters what a record tells of a death into what is known of it; `same` tells which drives are
-/// those of the record.
+/// Merges a record of a death into the known remains; `same` marks the columns whose drives are
+/// still those of the record.
 fn enter(
     known: &mut [Remains],
     death: &Death,
@@ -271,7 +275,7 @@ mod tests {
         }
     }
 
-    /// What is left when some zones do not tell what they hold.
+    /// The remaining deaths if some zones are unclear.
     fn settled(records: &[SuperblockRecord], unclear: &[(usize, u32)]) -> Deaths {
         let mut deaths = Deaths::of_records(records, &members([1, 2]));
         let zones = unclear.iter().map(|(column, zone)| (Column::of(*column), ZoneId(*zone)));
@@ -285,7 +289,7 @@ mod tests {
         let deaths = [death(4, [7, 8]), death(5, [9, 7])];
         let records = [
             record([1, 2], RecordBody::Deaths(vec![deaths[0].clone()])),
-            // An older segment, of which a column was rebuilt in a zone that the other one had.
+            // An older segment, with a column rebuilt into a zone of the other one.
             record([1, 2], RecordBody::Deaths(vec![death(3, [6, 8])])),
             record([1, 2], RecordBody::Deaths(vec![deaths[1].clone()])),
         ];
@@ -322,8 +326,8 @@ mod tests {
         assert_eq!(deaths, Deaths::default());
     }
 
-    /// A segment whose headers list a zone of a former drive may be given that of a dead one, and
-    /// die.
+    /// A segment whose headers list a zone of a former drive may be assigned that of a dead one,
+    /// and die.
     #[test]
     fn a_zone_that_is_taken_for_anothers_keeps_the_death_that_names_it() {
         let records = [record([1, 2], RecordBody::Deaths(vec![death(4, [7, 8])]))];
@@ -337,7 +341,7 @@ mod tests {
         assert!(deaths.contains(3) && deaths.contains(4));
     }
 
-    /// As long as one zone is unclear, whichever: earlier builds did not name any.
+    /// They stay while any zone is unclear, as earlier builds named none.
     #[test]
     fn deaths_without_zones_are_kept_as_they_are() {
         let old = [record([1, 2], RecordBody::Dead(vec![4, 5]))];
@@ -363,7 +367,7 @@ mod tests {
         assert_eq!(deaths, Deaths::default());
     }
 
-    /// Nobody has looked at the zones of a drive that is not in service.
+    /// The zones of a drive out of service were not examined.
     #[test]
     fn names_stay_where_nobody_has_looked() {
         let records = [record([1, 2], RecordBody::Deaths(vec![death(4, [7, 8])]))];

@@ -2,9 +2,9 @@
 //!
 //! A segment's life, in files:
 //!
-//! 1. `open` takes zones and a number and writes the header; `active_zones` keeps within drive
-//!    limits.
-//! 2. `table` holds all segments: their zones, how far they are written, what is valid in them.
+//! 1. `open` takes zones and a number and writes the header; `active_zones` keeps drives within
+//!    their limits.
+//! 2. `table` holds all segments: their zones, write positions and numbers of valid blocks.
 //! 3. `spans` writes the summary that closes each span; `stripe_table` maps chunks of tabled
 //!    groups.
 //! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches chunks to

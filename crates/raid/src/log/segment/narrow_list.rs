@@ -1,15 +1,15 @@
-//! Which narrow segments are alive: every drive has a list of all of them.
+//! The narrow list: every drive has a list of all narrow segments that are alive.
 //!
-//! Fewer drives tell of a narrow segment than of others, so what they tell is not enough. The list
-//! does: a segment is on it, durably, before its header is written, and off it with the record of
-//! its death. A start believes
+//! A narrow segment is on fewer drives than others, so their zones alone are insufficient evidence.
+//! The list makes up for that: a segment is durably on it before its header is written, and leaves
+//! it with the record of its death. A start trusts
 //!
-//! * a segment that is listed, even where no header of it can be read any more;
-//! * none that is not listed, whatever a drive says that comes back as it was before its death.
+//! * a segment on the list, even if none of its headers can be read any more;
+//! * no other narrow segment, even if a drive returns in its state before the segment's death.
 //!
-//! The list is one record, and no more segments are opened than it holds. Should there be others,
-//! as builds from before may have made them, the newest are those not listed, and these are
-//! believed by their headers.
+//! The list is one record, and no more segments are opened than it can hold. Earlier builds may
+//! have made more. The newest are then missing from the list, and these are trusted by their
+//! headers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,19 +21,18 @@ use crate::scheme::ColumnSet;
 /// The narrow segments that are alive.
 #[derive(Default)]
 pub(in crate::log) struct Roster {
-    /// What their headers say, by generation.
+    /// Headers by generation.
     pub(in crate::log) alive: BTreeMap<u64, SegmentHeader>,
-    /// Of those with smaller generations records list all that were alive when the array was
-    /// started.
+    /// All live segments with generations below this were listed when the array was started.
     below: u64,
-    /// Whether there was any since.
+    /// Whether any narrow segment existed since.
     used: bool,
-    /// Whether those are known that are alive and were not listed.
+    /// Whether live segments missing from the list are known.
     complete: bool,
 }
 
 impl Roster {
-    /// The newest among some records.
+    /// The newest list among some records.
     #[must_use]
     pub(in crate::log) fn of_records<'a>(
         records: impl IntoIterator<Item = &'a SuperblockRecord>,
@@ -48,7 +47,7 @@ impl Roster {
         Self { alive, below: *below, used: true, complete: false }
     }
 
-    /// Whether a segment that is not on some columns would be listed if it were alive, and is not.
+    /// Whether a segment absent from some columns must be on the list if alive, and is not.
     #[must_use]
     pub(in crate::log) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
         let told = !absent.is_empty() && generation < self.below;
@@ -61,18 +60,18 @@ impl Roster {
         self.alive.contains_key(&generation)
     }
 
-    /// What the header of a listed segment says.
+    /// The header of a listed segment.
     #[must_use]
     pub(in crate::log) fn header(&self, generation: u64) -> Option<&SegmentHeader> {
         self.alive.get(&generation)
     }
 
-    /// What the headers of all that are listed say, the newest first.
+    /// The headers of all listed segments, newest first.
     pub(in crate::log) fn newest_first(&self) -> impl Iterator<Item = &SegmentHeader> {
         self.alive.values().rev()
     }
 
-    /// Enters a segment that comes to be, or was found.
+    /// Adds a segment that is about to be opened, or was found.
     pub(in crate::log) fn enter(&mut self, header: &SegmentHeader) {
         if header.geometry.scheme().is_narrow() {
             self.used = true;
@@ -80,25 +79,24 @@ impl Roster {
         }
     }
 
-    /// Takes a segment out that dies.
+    /// Removes a segment that dies.
     pub(in crate::log) fn bury(&mut self, generation: u64) {
         self.alive.remove(&generation);
     }
 
-    /// Takes out those of which records tell that they are dead: a death is recorded without
-    /// another roster.
+    /// Removes segments that are recorded dead: a death is recorded without another list.
     pub(in crate::log) fn leave_out(&mut self, dead: &Deaths) {
         self.alive.retain(|generation, _| !dead.contains(*generation));
     }
 
-    /// Takes out all but these, which are all that were found.
+    /// Removes all but these, which are all that were found.
     pub(in crate::log) fn keep(&mut self, generations: &BTreeSet<u64>) {
         self.complete = true;
         self.alive.retain(|generation, _| generations.contains(generation));
     }
 
-    /// The record that lists them, of an array in which no generation was given out from `next` on;
-    /// `None` as long as there never was any.
+    /// The record of the list, in an array where `next` is the next generation to be assigned;
+    /// `None` if there never was a narrow segment.
     #[must_use]
     pub(in crate::log) fn record(&self, next: u64) -> Option<RecordBody> {
         if !self.used {
@@ -112,7 +110,7 @@ impl Roster {
             !fits
         });
         let left_out = left_out.map(|(generation, _)| *generation);
-        // A start that has not looked yet says no more than it was told.
+        // Before the search for segments, the list is only complete up to `below`.
         let told = if self.complete { next } else { self.below };
         let below = left_out.map_or(told, |generation| generation.min(told));
         let mut segments: Vec<_> =
@@ -155,7 +153,7 @@ mod tests {
         }
     }
 
-    /// What a record lists, and of which generations it tells.
+    /// Generations in a record, and the bound below which it is complete.
     fn listed(roster: &Roster, next: u64) -> Option<(u64, Vec<u64>)> {
         roster.record(next).map(|record| match record {
             RecordBody::Roster(Listed { below, segments }) => {
@@ -180,7 +178,7 @@ mod tests {
         assert_eq!(listed(&roster, 100), Some((100, Vec::new())), "there was one");
     }
 
-    /// As the format allows, and this engine makes none.
+    /// The format allows it; this engine makes none.
     #[test]
     fn segments_on_more_columns_are_listed_as_far_as_they_fit() {
         let mut roster = Roster::default();

@@ -5,13 +5,13 @@ use crate::log::format::RecordBody;
 use crate::scheme::ColumnSet;
 
 impl State {
-    /// The record that lists the narrow segments that are alive.
+    /// The record of all narrow segments that are alive.
     #[must_use]
     pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
         self.roster.record(self.next_sequence)
     }
 
-    /// Whether records tell that a segment that is not on some columns is dead.
+    /// Whether records prove that a segment absent from some columns is dead.
     #[must_use]
     pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
         self.dead.contains(generation) || self.roster.excludes(generation, absent)

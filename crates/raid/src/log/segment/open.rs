@@ -1,4 +1,4 @@
-//! Opening a segment: zones, numbers, and a header that is durable before anything else.
+//! Opens a segment: zones, numbers, and a header that is durable before any other block.
 
 use std::rc::Rc;
 
@@ -20,8 +20,8 @@ use crate::scheme::Column;
 /// Segment numbers reserved on media at a time.
 pub(in crate::log) const SEGMENT_STEP: u64 = 64;
 
-/// Opens a segment for a lane of a stream; if that fails the state says why and the writer decides
-/// again.
+/// Opens a segment for a lane of a stream. On failure the state holds the reason, and the writer
+/// decides again.
 pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane: LaneId) {
     if !raise_ceilings(core).await {
         return;
@@ -70,19 +70,19 @@ impl Core {
     }
 }
 
-/// While recovery goes on, makes durable that nothing in the segment counts.
+/// During recovery, durably seals the segment as empty.
 async fn seal_unfilled(core: &Rc<Core>, slot: SegmentSlot) {
     let seal = core.state.borrow_mut().seal_unfilled(slot);
     if let Some(seal) = seal {
-        // If it cannot be recorded writes stop, and nothing is written to the segment.
+        // If that fails, writes stop and nothing is written to the segment.
         let _stopped = core.superblock.commit(core, RecordBody::Seals(vec![seal])).await;
     }
 }
 
-/// Keeps the ceilings on media well above what is given out. Nothing above a ceiling is given out
-/// before the record that raises it is durable.
+/// Keeps the ceilings on media well above all assigned numbers. No number above a ceiling is
+/// assigned before the record that raises it is durable.
 pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
-    // Who waits here finds them raised.
+    // A task that waited here finds them raised.
     let _turn = core.ceilings.acquire().await;
     let raised = {
         let mut state = core.state.borrow_mut();
@@ -108,13 +108,13 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
     committed
 }
 
-/// Sequences reserved on media at a time: several segments' worth.
+/// Sequences reserved on media at a time: those of several segments.
 #[must_use]
 pub(in crate::log) fn sequence_step(state: &State) -> u64 {
     (state.geometry.data_blocks() * 8).max(1 << 20)
 }
 
-/// Takes a slot, a zone of every member, and numbers; `None` if something changed meanwhile.
+/// Takes a slot, a zone of every member, and numbers; `None` if the conditions changed meanwhile.
 fn allocate(
     state: &mut State,
     kind: StreamKind,
@@ -122,7 +122,7 @@ fn allocate(
 ) -> Option<(SegmentSlot, SegmentHeader)> {
     let allowed = state.stopped.is_none()
         && state.stream(kind).lane(lane).open.is_none()
-        // Another lane may have taken the last number meanwhile.
+        // Another lane may have taken the last number.
         && state.next_segment < state.segment_ceiling
         && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
         && match state.stream(kind).lane(lane).class.chunk {

@@ -21,7 +21,7 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // What a panic left behind may contradict itself, and a second panic would abort.
+        // The state may be inconsistent after a panic, and a second panic would abort.
         if std::thread::panicking() {
             return;
         }
@@ -29,7 +29,7 @@ impl Drop for Pin {
             let mut state = self.core.state.borrow_mut();
             let segment = &mut state.segments[self.slot];
             segment.readers -= 1;
-            // Who frees a segment waits for its last reader, and nobody else does.
+            // Only the task that frees the segment waits for its last reader.
             segment.readers == 0 && segment.phase == Phase::Dead
         };
         if awaited {

@@ -1,4 +1,4 @@
-//! Working out what the rows of a group hold, from what was found of their chunks.
+//! Resolves the rows of a group to stripes, from the chunks that were found.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -37,9 +37,9 @@ fn distinct_stripes(group: &Range<u32>, scan: &ScannedRows<'_>) -> Vec<usize> {
     (0..seen.len()).filter(|stripe| seen[*stripe]).collect()
 }
 
-/// Works out the entries of a group's rows. Chunks that did not verify belong to the stripes
-/// that no verified chunk of their column belongs to; which of them is which does not matter, as
-/// their blocks are always rebuilt from the stripe. Stripes that do not count leave no entries.
+/// Resolves the entries of a group's rows. Chunks that did not verify belong to the stripes without
+/// a verified chunk on their column. Their assignment among each other does not matter, as their
+/// blocks are always reconstructed from the stripe. Stripes that do not count leave no entries.
 pub(in crate::log) async fn resolve_group(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -83,7 +83,7 @@ pub(in crate::log) async fn resolve_group(
     resolved
 }
 
-/// The stripe of every row of a column, counted within the group, and enters it into the table.
+/// The stripe of every row of a column, counted within the group; also entered into the table.
 fn assign(
     core: &Core,
     slot: SegmentSlot,
@@ -117,8 +117,8 @@ fn assign(
     assigned
 }
 
-/// The entries of a chunk that could not be read, from the rest of its stripe. A chunk that
-/// cannot be rebuilt either leaves no entries: nothing of it can be served.
+/// The entries of an unreadable chunk, reconstructed from its stripe. A chunk that cannot be
+/// reconstructed leaves no entries: none of it can be served.
 async fn rebuild_entries(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -154,10 +154,10 @@ async fn rebuild_entries(
     entries
 }
 
-/// How often a chunk's block is rebuilt of which only its stripe tells what it was.
+/// Attempts at reconstructing a block whose identity only its stripe can show.
 const TRIES: u32 = 4;
 
-/// Rebuilds a block, again where that fails: a drive may err now and then.
+/// Reconstructs a block, with retries, as a drive may fail a read now and then.
 pub(in crate::log) async fn rebuild_stubbornly(
     core: &Rc<Core>,
     place: BlockPlace,

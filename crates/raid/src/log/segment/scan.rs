@@ -1,8 +1,8 @@
-//! Finding out what a segment holds: from its index runs, or from the blocks themselves.
+//! Reads back the contents of a segment: from its summaries, or from the blocks themselves.
 //!
-//! What a block holds stands beside it, with a checksum that covers the data's, so that it can be
-//! believed whatever has become of the data. The data is verified only where the question is
-//! whether a stripe counts; whoever reads a block later verifies it then.
+//! The identity of a block is in its metadata, with a checksum that covers the data's checksum, so
+//! it can be trusted even if the data is damaged. The data is verified only to judge whether a
+//! stripe counts; a later read verifies it again.
 
 use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use std::ops::Range;
@@ -25,18 +25,17 @@ use crate::log::segment::table::ColumnZone;
 use crate::log::write::stripe::parity_entry;
 use crate::scheme::Column;
 
-/// How much of a chunk has to be right for it to be there.
+/// The part of a chunk that has to verify.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::log) enum Depth {
-    /// Everything: its data, too.
+    /// Metadata and data.
     Data,
-    /// What stands beside its blocks.
+    /// Metadata of its blocks.
     Metadata,
 }
 
-/// The entries of every column of a span, by column, with none of columns that it is not on: from
-/// index runs where they are intact, from the blocks otherwise. Stripe tables are filled on the
-/// way.
+/// The entries of a span by column, empty for columns outside the segment: from summaries if
+/// intact, else from the blocks. Stripe tables are filled on the way.
 pub(in crate::log) async fn load_span(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -53,7 +52,7 @@ pub(in crate::log) async fn load_span(
     let found = futures_util::future::join_all(reads).await;
     let mut entries = Vec::with_capacity(found.len());
     if found.iter().any(Option::is_none) {
-        // Only the columns whose every list is damaged are taken from the blocks.
+        // Only columns without an intact summary are read from the blocks.
         mark(Mark::ListsFromBlocks);
         let scanned = scan_span(core, slot, span).await;
         entries.extend(found.into_iter().zip(scanned).map(|(list, scan)| list.unwrap_or(scan)));
@@ -82,7 +81,7 @@ fn enter_table(core: &Core, slot: SegmentSlot, span: u32, entries: &[Vec<IndexEn
     }
 }
 
-/// The entries of a whole span from its blocks: every stripe of it counts.
+/// The entries of a whole span from its blocks: all its stripes count.
 async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<IndexEntry>> {
     let geometry = core.state.borrow().segments[slot].geometry;
     let rows = geometry.rows_of_span(span);
@@ -93,7 +92,7 @@ async fn scan_span(core: &Rc<Core>, slot: SegmentSlot, span: u32) -> Vec<Vec<Ind
     entries
 }
 
-/// The entries of whole groups of one span, of which every stripe counts, by column.
+/// The entries of whole groups of one span, by column; all their stripes count.
 pub(in crate::log) async fn scan_groups(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -132,7 +131,7 @@ pub(in crate::log) async fn scan_rows(
 /// Blocks of a column that are read at a time: half a MiB.
 const PART_BLOCKS: u32 = 128;
 
-/// Parts of a column that are read ahead: as much as keeps a drive busy.
+/// Parts of a column that are read ahead, to keep a drive busy.
 const PARTS_AHEAD: usize = 8;
 
 async fn scan_column(
@@ -181,7 +180,7 @@ async fn scan_part(
         Chunks { core, slot, column, depth }.enter(&mut scan, &payload, rows);
         return scan;
     }
-    // Something in the range cannot be read: the rest may be, chunk by chunk.
+    // A block of the range is unreadable; the others are read chunk by chunk.
     mark(Mark::ScanChunkByChunk);
     for row in rows {
         match core.read_zone(column, at(row), BlockCount(chunk)).await {
@@ -194,7 +193,7 @@ async fn scan_part(
     scan
 }
 
-/// Chunks that were read, and how they are to be looked at.
+/// Chunks that were read, and the checks for them.
 struct Chunks<'a> {
     core: &'a Core,
     slot: SegmentSlot,
@@ -203,7 +202,7 @@ struct Chunks<'a> {
 }
 
 impl Chunks<'_> {
-    /// Enters what a payload holds, which is the chunks of these rows.
+    /// Enters the chunks of a payload, which covers these rows.
     fn enter(&self, scan: &mut ColumnScan, payload: &Payload, rows: Range<u32>) {
         let state = self.core.state.borrow();
         let chunk = state.segments[self.slot].geometry.chunk_blocks();
@@ -223,7 +222,7 @@ impl Chunks<'_> {
         }
     }
 
-    /// The stripe of a chunk, of which every block verifies; none does without metadata.
+    /// The stripe of a chunk if all its blocks verify; without metadata none does.
     fn look_at_chunk<'b>(
         &self,
         state: &State,
@@ -242,7 +241,7 @@ impl Chunks<'_> {
         stripe
     }
 
-    /// The stripe and the entry of a block, if it is what may be there and verifies.
+    /// The stripe and the entry of a block, if it verifies and fits its place.
     fn look_at(
         &self,
         state: &State,
@@ -258,7 +257,7 @@ impl Chunks<'_> {
         let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
         let parity = || !scheme.is_data(scheme.role_of(column, row.0));
         if depth == Depth::Metadata && segment.table.is_none() && parity() {
-            // The row says all that is asked of it.
+            // In aligned segments the row determines the stripe.
             let group = geometry.group_of(row);
             let in_group = u16::try_from(row.0 - group.start).ok()?;
             return Some((row.0, parity_entry(in_group)));
@@ -276,8 +275,8 @@ impl Chunks<'_> {
         if !right_role || oob.stripe >= geometry.rows() {
             return None;
         }
-        // Where appends chose the rows the stripe is what is being found out; elsewhere a chunk of
-        // another row is there by mistake, and the row that it came from lacks it.
+        // With appends, the stripe is the unknown. Elsewhere, a chunk of another row is misplaced,
+        // and its own row lacks it.
         if segment.table.is_none() && oob.stripe != row.0 {
             mark(Mark::ChunkOfOtherRow);
             return None;

@@ -4,22 +4,22 @@ use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::write::stripe::entry_kind;
 use std::ops::Range;
 
-/// What a scan found of one column in consecutive rows.
+/// Findings for one column in consecutive rows.
 pub(in crate::log) struct ColumnScan {
     first: u32,
-    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
+    /// The stripe of each row's chunk, counted through the segment; `None` if it did not verify.
     pub(in crate::log) stripes: Vec<Option<u32>>,
-    /// An entry for each block of each row; of chunks that did not verify they say nothing.
+    /// An entry for each block of each row; meaningless for chunks that did not verify.
     pub(in crate::log) entries: Vec<IndexEntry>,
 }
 
 impl ColumnScan {
-    /// Nothing so far, from a row on.
+    /// An empty scan that starts at a row.
     pub(in crate::log) fn new(first: u32) -> Self {
         Self { first, stripes: Vec::new(), entries: Vec::new() }
     }
 
-    /// What was found of some of the rows.
+    /// The findings for some of the rows.
     pub(in crate::log) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
         let (start, end) = ((rows.start - self.first) as usize, (rows.end - self.first) as usize);
         let chunk = self.entries.len() / self.stripes.len().max(1);
@@ -34,19 +34,19 @@ impl ColumnScan {
         self.entries.append(&mut part.entries);
     }
 
-    /// Adds a row in which no chunk verified.
+    /// Adds a row whose chunk did not verify.
     pub(in crate::log) fn add_nothing(&mut self, chunk_blocks: u32) {
         self.stripes.push(None);
         self.entries.extend(std::iter::repeat_n(IndexEntry::EMPTY, chunk_blocks as usize));
     }
 }
 
-/// What a scan found of one column in some rows.
+/// Findings for one column in some rows.
 #[derive(Clone, Copy)]
 pub(in crate::log) struct ScannedRows<'a> {
-    /// Of each row's chunk the stripe, counted through the segment; `None` where none verified.
+    /// The stripe of each row's chunk, counted through the segment; `None` if it did not verify.
     pub(in crate::log) stripes: &'a [Option<u32>],
-    /// An entry for each block of each row; of chunks that did not verify they say nothing.
+    /// An entry for each block of each row; meaningless for chunks that did not verify.
     pub(in crate::log) entries: &'a [IndexEntry],
 }
 

@@ -1,4 +1,4 @@
-//! Writing and reading the index runs that close each span.
+//! Writes and reads the summaries that close each span.
 
 use std::rc::Rc;
 
@@ -20,13 +20,14 @@ use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::{Column, ColumnSet};
 
-/// Filler that is cheaper to write than a zone is to finish: finishing pads at the drive's program
-/// bandwidth, after some fixed milliseconds (measured on a ZN540: 2.6 ms even for a full zone).
+/// Blocks of filler that are cheaper to write than finishing the zone: finishing pads at the
+/// drive's program bandwidth, after a fixed time (measured on a ZN540: 2.6 ms even for a full
+/// zone).
 const FILLER_BLOCKS: u32 = 256;
 
-/// Writes the index run of a finished span to every column and goes on with the segment. The
-/// span's last group is made durable first: an index run must not promise what a power loss
-/// could still take.
+/// Writes the summary of a finished span to every column, and continues with the segment. The
+/// span's last group is made durable first: a summary must not promise blocks that a power loss can
+/// still take.
 pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
     let flush = !core.state.borrow().fua_always && !mutant(Mutant::IndexRunBeforeFlush);
     if flush && core.flush_members().await.is_err() {
@@ -62,7 +63,7 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
     core.changed.open();
 }
 
-/// Returns a column whose run could not be written.
+/// Returns a column whose summary could not be written.
 async fn write_runs(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -85,8 +86,7 @@ async fn write_runs(
     futures_util::future::join_all(writes).await.into_iter().flatten().next()
 }
 
-/// Writes one column's run to where it starts, in transfers that the drive takes, one after the
-/// other.
+/// Writes one column's summary to its place, in transfers of the drive's size, one after the other.
 ///
 /// # Errors
 /// The first failing write's status.
@@ -108,12 +108,11 @@ pub(in crate::log) async fn write_run(
     Ok(())
 }
 
-/// Makes the zone of a sealed segment full from its end on, so that it does not count as active any
-/// more: with filler where few blocks are left, by finishing it where this drive's zones are larger
-/// than the array uses.
+/// Fills the zone of a sealed segment from its end, so that it no longer counts as active: with
+/// filler if few blocks remain, by a finish if this drive's zones are larger than the array uses.
 ///
 /// # Errors
-/// The drive's status.
+/// Status of the drive.
 pub(in crate::log) async fn fill_up(
     core: &Core,
     device: &dyn ZonedDevice,
@@ -147,14 +146,14 @@ fn join(parts: &[Payload]) -> Payload {
     Payload { data, oob: oob.into() }
 }
 
-/// The blocks of a column's index run: its own entries and those of its predecessors.
+/// The blocks of a column's summary: its own entries and those of its predecessors.
 fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Payload> {
     let segment = &state.segments[slot];
     let entries = |of: Column| &segment.entries[of.index()][..];
     run_of(state.config.array, segment, span, column, entries)
 }
 
-/// As the running engine writes it, from entries given by column.
+/// The summary as the running engine writes it, from entries by column.
 pub(in crate::log) fn run_of<'a>(
     array: ArrayUuid,
     segment: &Segment,
@@ -188,7 +187,7 @@ pub(in crate::log) fn run_of<'a>(
     blocks
 }
 
-/// Reads a column's entries of a span from whichever of its copies is intact.
+/// Reads a column's entries of a span from any intact copy.
 pub(in crate::log) async fn read(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -206,7 +205,7 @@ pub(in crate::log) async fn read(
     None
 }
 
-/// Reads one copy: number `copy` in the run of column `holder`.
+/// Reads one copy: number `copy` in the summary of column `holder`.
 pub(in crate::log) async fn read_copy(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -223,7 +222,7 @@ pub(in crate::log) async fn read_copy(
     entries
 }
 
-/// How many blocks of one copy are damaged, or of another place.
+/// Number of blocks of one copy that are damaged or misplaced.
 pub(in crate::log) async fn damaged_blocks(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -247,8 +246,8 @@ pub(in crate::log) async fn damaged_blocks(
     damaged
 }
 
-/// How many blocks of the filler behind a sealed segment's last index run are damaged, and how
-/// many there are.
+/// Number of damaged blocks in the filler behind a sealed segment's last summary, and the length of
+/// the filler.
 pub(in crate::log) async fn damaged_filler(
     core: &Rc<Core>,
     slot: SegmentSlot,
@@ -268,7 +267,7 @@ pub(in crate::log) async fn damaged_filler(
     let mut damaged = 0;
     for offset in end..capacity {
         let read = core.read_zone(column, ZoneAddress::new(zone, offset), BlockCount(1)).await;
-        // A crash may have come before it, and the next start finished the zone without.
+        // A crash may have come before the filler, and the next start finished the zone without it.
         let intact = is_blank(&read)
             || read.is_ok_and(|payload| {
                 let oob = payload.block_oob(0);
@@ -288,7 +287,7 @@ struct Expected {
     entries: usize,
 }
 
-/// Where a copy is, how long, and what it is to hold.
+/// Place, length and expected contents of a copy.
 fn expect(
     state: &State,
     slot: SegmentSlot,
@@ -312,7 +311,7 @@ fn expect(
 }
 
 impl Expected {
-    /// Enters what a block lists, if it is the one whose first entry is of that number.
+    /// Enters the entries of a block, if it starts with the expected entry number.
     fn enter(
         &self,
         entries: &mut Vec<IndexEntry>,

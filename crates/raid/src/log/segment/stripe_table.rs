@@ -1,8 +1,8 @@
 //! The compact stripe table: which stripe each chunk of a tabled segment belongs to.
 //!
 //! Under Zone Append a drive decides where in its group a chunk goes. The table holds the stripe's
-//! number within the group, one byte per chunk for groups of up to 256 rows, two beyond, and a bit
-//! that tells whether the chunk is known at all.
+//! number within the group (one byte per chunk for groups of up to 256 rows, two beyond), and a bit
+//! for whether the chunk is known at all.
 
 use fixedbitset::FixedBitSet;
 
@@ -17,7 +17,7 @@ pub(in crate::log) struct StripeTable {
 }
 
 impl StripeTable {
-    /// A table that knows no chunk.
+    /// A table without chunks.
     #[must_use]
     pub(in crate::log) fn new(geometry: &SegmentGeometry) -> Self {
         let entry_bytes = entry_bytes(geometry.group_rows());
@@ -39,7 +39,7 @@ impl StripeTable {
         (geometry.scheme().width() * of_column) as u64
     }
 
-    /// Memory that it takes, with what is known.
+    /// Memory of the table in bytes, with the bits for known chunks.
     #[must_use]
     pub(in crate::log) fn bytes_in_all(&self) -> u64 {
         let known = self.known.iter().map(|known| size_of_val(known.as_slice()) as u64);

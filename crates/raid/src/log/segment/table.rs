@@ -1,4 +1,4 @@
-//! Segments in memory: where their zones are, how far they are written, what is valid in them.
+//! Segments in memory: their zones, write positions and numbers of valid blocks.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,23 +17,22 @@ use crate::log::write::lane::Lifetime;
 use crate::log::write::zone_queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};
 
-/// Where a segment is in its life.
+/// The phase of a segment's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Phase {
     Open,
-    /// Complete: every row written, every index run in place.
+    /// Complete: every row and every summary is written.
     Sealed,
-    /// Will take no more stripes and never be complete: left over by a crash or a failed write.
-    /// Its live blocks are moved out first.
+    /// Incomplete for ever, after a crash or a failed write. Its live blocks are relocated first.
     Leftover,
-    /// Nothing in it counts any more; its zones are being reset.
+    /// Without valid blocks; its zones are being reset.
     Dead,
 }
 
-/// How far an open segment is written.
+/// Write position of an open segment.
 #[derive(Debug)]
 pub(in crate::log) struct Cursor {
-    /// The next row to be started (of the current group, in order of starting).
+    /// The next row to be started, in the current group, in the order of starts.
     pub next_row: u32,
     /// The rows of the current group.
     pub group: std::ops::Range<u32>,
@@ -47,12 +46,12 @@ impl Cursor {
     }
 }
 
-/// The zone of one column and what is known of its wear.
+/// The zone of one column, and its wear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) struct ColumnZone {
-    /// The zone.
+    /// Number of the zone on the column's drive.
     pub zone: ZoneId,
-    /// Times it was reset before this use.
+    /// Resets of the zone before this use.
     pub resets: u64,
 }
 
@@ -60,87 +59,87 @@ pub(in crate::log) struct ColumnZone {
 pub(in crate::log) struct Segment {
     /// Its number, never used again.
     pub id: u64,
-    /// What every block of it repeats.
+    /// Repeated in every block of the segment.
     pub generation: u64,
-    /// The membership's version in which it was made, as far as its headers tell.
+    /// Version of the membership at its creation, according to its headers.
     pub epoch: u64,
-    /// What fills it.
+    /// The stream that fills it.
     pub stream: StreamKind,
-    /// How long what is in it is likely to live.
+    /// Expected lifetime of its blocks.
     pub lifetime: Lifetime,
     /// Its shape, from which every offset in its zones follows.
     pub geometry: SegmentGeometry,
-    /// Each column's zone; `None` where the column is missing, or the segment is not on it.
+    /// Each column's zone; `None` if the column is missing, or the segment is not on it.
     pub zones: Vec<Option<ColumnZone>>,
-    /// The zones it was made with, as its header lists them. A column is rebuilt in another one: a
-    /// copy in the listed zone would pass for the column itself, finished or not.
+    /// The zones in its header. A column is rebuilt into another zone: a copy in the listed zone
+    /// would pass for the column itself, finished or not.
     pub listed: Vec<Option<ZoneId>>,
-    /// Where it is in its life.
+    /// Phase of its life.
     pub phase: Phase,
     /// Blocks of it that the index maps, and tombstone blocks still needed.
     pub valid: u64,
-    /// Which ones the index maps, column by column, where pages of it may leave memory: so nobody
-    /// has to read these to know. `None` where it is not known.
+    /// The blocks that the index maps, column by column. Kept if pages may leave memory, so that
+    /// these need not be read to know. `None` if unknown.
     pub live: Option<FixedBitSet>,
-    /// Those of them that tell of pages of the index which are not in memory.
+    /// Valid mapping blocks in it of pages that are not in memory.
     pub pages_away: u64,
     /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
     pub min_sequence: u64,
-    /// Reads under way: its zones are not reset before they end.
+    /// Reads in flight; its zones are not reset before they end.
     pub readers: u32,
-    /// Blocks in it of the newest checkpoint, and of one that is being written.
+    /// Blocks in it that belong to the newest checkpoint, or to one that is being written.
     pub reached: u32,
-    /// The newest checkpoint knows everything in it: it is not replayed.
+    /// The newest checkpoint covers everything in it: it is not replayed.
     pub settled: bool,
-    /// So will the one being written.
+    /// The checkpoint being written will cover everything in it.
     pub settling: bool,
-    /// The checkpoint that the start has read lists it.
+    /// It is listed by the checkpoint that the start has read.
     pub listed_by_checkpoint: bool,
-    /// Stripes under way.
+    /// Stripes in flight.
     pub in_flight: u32,
-    /// Somebody (collection, rebuild, scrub) works on it; others keep away.
+    /// A task (collection, rebuild, scrub) works on it; other tasks leave it alone.
     pub busy: bool,
-    /// Nothing in it is needed, and it is being freed.
+    /// It has no valid blocks, and is being freed.
     pub freeing: bool,
-    /// That it is dead is recorded: no crash brings it back.
+    /// Its death is recorded: no crash can bring it back.
     pub death_recorded: bool,
     /// Its zones are being finished.
     pub finishing: bool,
-    /// While it is moved out: what was valid in it before.
+    /// Number of valid blocks when its relocation began.
     pub valid_before_move: u64,
-    /// The next start would need it, if this one were cut short: it is not freed, nor moved by the
-    /// collector.
+    /// The next start would need it if this one were interrupted: it is neither freed nor relocated
+    /// by the collector.
     pub kept: bool,
-    /// A member in service tells that it has nothing of it, so that its death may have been on
-    /// record once: whatever copy there is elsewhere is believed before its own.
+    /// A member in service has provably nothing of it, so its death may once have been recorded:
+    /// any copy of its blocks in another segment is preferred.
     pub doubtful: bool,
-    /// Damage was found: it is moved out as soon as possible.
+    /// Damage was found: it is relocated as soon as possible.
     pub damaged: bool,
-    /// What it holds cannot be told in full: nobody is to write lists of it again.
+    /// Its contents are not completely known, so its summaries are not written again.
     pub unlisted: bool,
     /// Its zones are open or closed, not full: they count against the drives' active limit.
     pub holds_active_zones: bool,
-    /// How far it is written, while open.
+    /// Write position, while open.
     pub cursor: Option<Cursor>,
-    /// What waits for each column's zone, until it is sealed.
+    /// Pending chunks of each column's zone, until it is sealed.
     pub queues: Vec<ZoneQueue<ChunkUnderWay>>,
-    /// Whether what waits for a zone is gathered into one write.
+    /// Whether the pending chunks of a zone are coalesced.
     pub gathers: bool,
-    /// Stripes of chunks, for tabled segments.
+    /// Stripe of each chunk, in segments with a stripe table.
     pub table: Option<StripeTable>,
-    /// Entries of chunk blocks whose span has no index run on media yet, by column; they start
-    /// at `first_unindexed`.
+    /// Entries of chunk blocks whose span has no summary on media yet, by column; they start at
+    /// `first_unindexed`.
     pub entries: Vec<Vec<IndexEntry>>,
-    /// The first chunk block of each column that no index run covers.
+    /// The first chunk block of each column that no summary covers.
     pub first_unindexed: ChunkBlock,
-    /// Spans whose index run is on media.
+    /// Spans whose summary is on media.
     pub indexed_spans: u32,
-    /// Whether the table knows that it may stand differently now.
+    /// Whether it is queued for reclassification in [`Standing`].
     noted: Cell<bool>,
 }
 
 impl Segment {
-    /// A segment as its header describes it, with nothing in it.
+    /// A segment as its header describes it, with nothing written.
     #[must_use]
     pub(in crate::log) fn new(
         header: &SegmentHeader,
@@ -155,7 +154,7 @@ impl Segment {
             generation: header.generation,
             epoch: header.epoch,
             stream: header.stream,
-            // What an earlier start wrote has stayed.
+            // Blocks of an earlier start have survived so far.
             lifetime: Lifetime::Long,
             geometry: header.geometry,
             zones,
@@ -193,12 +192,12 @@ impl Segment {
         }
     }
 
-    /// Remembers which blocks the index maps from now on, of a segment with nothing in it.
+    /// Starts to track the mapped blocks of a segment that has none.
     pub(in crate::log) fn remember_live(&mut self) {
         self.live = Some(FixedBitSet::with_capacity(self.geometry.chunk_blocks_in_all()));
     }
 
-    /// Notes that the index maps a block, or does no more.
+    /// Records whether the index maps a block.
     pub(in crate::log) fn note_live(&mut self, place: BlockPlace, lives: bool) {
         let at = self.bit_of(place);
         if let Some(live) = &mut self.live {
@@ -216,33 +215,33 @@ impl Segment {
         place.column.index() * self.geometry.column_blocks() as usize + place.block.0 as usize
     }
 
-    /// Memory of which blocks of a segment the index maps.
+    /// Memory for tracking the mapped blocks of a segment, in bytes.
     #[must_use]
     pub(in crate::log) fn live_bytes_of(geometry: &SegmentGeometry) -> u64 {
         geometry.chunk_blocks_in_all().div_ceil(128) as u64 * 16
     }
 
-    /// The same of this one.
+    /// The same for this segment.
     #[must_use]
     pub(in crate::log) fn live_bytes(&self) -> u64 {
         if self.live.is_some() { Self::live_bytes_of(&self.geometry) } else { 0 }
     }
 
-    /// Memory of what is recorded of blocks not yet covered by an index run.
+    /// Memory of entries not yet covered by a summary, in bytes.
     #[must_use]
     pub(in crate::log) fn list_bytes(&self) -> u64 {
         let entries: usize = self.entries.iter().map(Vec::capacity).sum();
         (entries * size_of::<IndexEntry>()) as u64
     }
 
-    /// Whether it takes no more stripes and nothing in it is needed: it can be freed.
+    /// Whether it takes no more stripes and has no valid blocks, so that it can be freed.
     #[must_use]
     pub(in crate::log) fn holds_nothing(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
         closed && self.counts_nothing() && !self.kept
     }
 
-    /// Whether nothing in it is needed. Which blocks are live tells less: pages and tombstones are
+    /// Whether it has no valid blocks. The tracked blocks are not enough: pages and tombstones are
     /// not among them.
     #[must_use]
     pub(in crate::log) fn counts_nothing(&self) -> bool {
@@ -250,8 +249,8 @@ impl Segment {
         self.valid == 0 || INSTRUMENTED && none_live() && mutant(Mutant::LiveBitsDecide)
     }
 
-    /// Whether nothing can come to be in it any more. (What a drive has put where is known only
-    /// from the lists, which are read in any case then.)
+    /// Whether its contents are final. (In segments with a stripe table, the rows that drives chose
+    /// are known only from summaries, which are read in any case.)
     #[must_use]
     pub(in crate::log) fn is_settled(&self) -> bool {
         self.phase == Phase::Sealed && self.in_flight == 0 && self.table.is_none()
@@ -262,37 +261,37 @@ impl Segment {
         self.holds_nothing() && self.in_flight == 0 && !self.busy
     }
 
-    /// Whether it is being freed, or is next.
+    /// Whether it is being freed, or can be.
     fn comes_free(&self) -> bool {
         self.can_be_freed() || self.freeing || self.phase == Phase::Dead
     }
 
-    /// Whether it has to be moved out whatever that costs, and nobody works on it.
+    /// Whether it has to be relocated at any cost, and no task works on it.
     fn must_be_moved(&self) -> bool {
         self.may_be_moved() && self.is_to_go()
     }
 
-    /// Whether it is moved out whatever that costs.
+    /// Whether it is relocated at any cost.
     #[must_use]
     pub(in crate::log) fn is_to_go(&self) -> bool {
         self.phase == Phase::Leftover || self.damaged
     }
 
-    /// Whether something is to be moved out of it, and nobody works on it.
+    /// Whether it has blocks to relocate, and no task works on it.
     #[must_use]
     pub(in crate::log) fn may_be_moved(&self) -> bool {
         let closed = matches!(self.phase, Phase::Sealed | Phase::Leftover);
         closed && self.valid > 0 && self.in_flight == 0 && !(self.busy || self.kept)
     }
 
-    /// The columns it has.
+    /// Columns on which it has a zone.
     #[must_use]
     pub(in crate::log) fn columns(&self) -> ColumnSet {
         let present = self.zones.iter().enumerate().filter(|(_, zone)| zone.is_some());
         present.map(|(column, _)| Column::of(column)).collect()
     }
 
-    /// Whether it is on a column that it lacks.
+    /// Whether it should be on a column but has no zone there.
     #[must_use]
     pub(in crate::log) fn lacks(&self, column: Column) -> bool {
         let scheme = self.geometry.scheme();
@@ -300,7 +299,7 @@ impl Segment {
         is_on && self.zones[column.index()].is_none()
     }
 
-    /// Records what blocks of a chunk hold, from one on, until their span's index run is written.
+    /// Records entries of a chunk's blocks, from one on, until their span's summary is written.
     pub(in crate::log) fn record(
         &mut self,
         column: Column,
@@ -321,7 +320,7 @@ impl Segment {
         }
     }
 
-    /// What is recorded of a chunk block not yet covered by an index run.
+    /// The entry of a chunk block not yet covered by a summary.
     #[must_use]
     pub(in crate::log) fn recorded(&self, column: Column, block: ChunkBlock) -> IndexEntry {
         let at = (block.0 - self.first_unindexed.0) as usize;
@@ -346,15 +345,14 @@ impl Segment {
         table.find(column, group, in_group)
     }
 
-    /// Forgets the entries of a span whose index run is on media.
+    /// Drops the entries of a span whose summary is on media.
     pub(in crate::log) fn span_indexed(&mut self, span: u32) {
         assert!(self.indexed_spans == span, "spans end in order");
         self.indexed_spans = span + 1;
         let end = Row(self.geometry.rows_of_span(span).end);
         self.first_unindexed = self.geometry.block_of(end, 0);
         let last = span + 1 == self.geometry.spans();
-        // Nothing will be entered any more: the room for it would be kept for as long as the
-        // segment.
+        // No entry will follow: the capacity would be kept for the life of the segment.
         let empty = |entries: &mut Vec<IndexEntry>| {
             if last { *entries = Vec::new() } else { entries.clear() }
         };
@@ -362,15 +360,15 @@ impl Segment {
     }
 }
 
-/// Segments that somebody looks for whenever something changes. Looking at each segment each time
-/// would cost more than what is done with them.
+/// Segments by the tasks that look for them at every change. Examining all segments each time would
+/// cost more than the tasks themselves.
 #[derive(Default)]
 pub(in crate::log) struct Standing {
-    /// Those that can be freed.
+    /// Segments that can be freed.
     pub(in crate::log) empty: BTreeSet<SegmentSlot>,
-    /// Those that can be freed or are being freed.
+    /// Segments that can be freed or are being freed.
     pub(in crate::log) coming: BTreeSet<SegmentSlot>,
-    /// Those that have to be moved out whatever that costs.
+    /// Segments that have to be relocated at any cost.
     pub(in crate::log) urgent: BTreeSet<SegmentSlot>,
 }
 
@@ -391,7 +389,7 @@ impl Standing {
 pub(in crate::log) struct SegmentTable {
     slots: Vec<Option<Segment>>,
     vacant: BTreeSet<SegmentSlot>,
-    /// Slots whose segments may stand differently since they were looked at.
+    /// Slots whose segments may have to be reclassified.
     changed: RefCell<Vec<SegmentSlot>>,
     standing: RefCell<Standing>,
 }
@@ -421,7 +419,7 @@ impl SegmentTable {
         self.vacant.len()
     }
 
-    /// Segments that somebody looks for, as they are now.
+    /// The segments by task, up to date.
     pub(in crate::log) fn standing(&self) -> Ref<'_, Standing> {
         let changed = self.changed.take();
         if !changed.is_empty() {
@@ -446,10 +444,10 @@ impl SegmentTable {
         self.changed.get_mut().push(slot);
     }
 
-    /// Puts segments into other slots: those named go there, the others where there is room.
+    /// Moves segments to other slots: the named ones to theirs, the others to free slots.
     ///
     /// # Panics
-    /// If two are to be in one slot.
+    /// If two are given the same slot.
     pub(in crate::log) fn rearrange(
         &mut self,
         wanted: impl Fn(&Segment) -> Option<SegmentSlot>,
@@ -483,7 +481,7 @@ impl SegmentTable {
         self.slots.get(slot.index())?.as_ref()
     }
 
-    /// The segment in a slot, to be changed, if there is one.
+    /// Returns the segment in a slot for changes.
     pub(in crate::log) fn get_mut(&mut self, slot: SegmentSlot) -> Option<&mut Segment> {
         let segment = self.slots.get_mut(slot.index())?.as_mut()?;
         if !segment.noted.replace(true) {
@@ -496,7 +494,7 @@ impl SegmentTable {
         (0..).map(SegmentSlot).zip(&self.slots).filter_map(|(slot, s)| Some((slot, s.as_ref()?)))
     }
 
-    /// Every segment, to be changed.
+    /// Iterates over all segments for changes.
     pub(in crate::log) fn iter_mut(&mut self) -> impl Iterator<Item = (SegmentSlot, &mut Segment)> {
         let changed = self.changed.get_mut();
         let slots = (0..).map(SegmentSlot).zip(&mut self.slots);

@@ -89,19 +89,19 @@ impl Lane {
     }
 }
 
-/// By which commands the chunks of a lane are written.
+/// The commands that write the chunks of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneMode {
-    /// Zone Append: many under way in each zone.
+    /// Zone Append: many in flight in each zone.
     Append,
-    /// Zone Write of a chunk, one under way in each zone.
+    /// Zone Write of one chunk, one in flight in each zone.
     Write,
-    /// Zone Write of everything that waits for a zone, one under way in each.
+    /// Zone Write of all pending chunks of a zone, one in flight in each zone.
     Gather,
 }
 
 impl LaneMode {
-    /// Whether segments are tabled: the drive picks the rows of chunks.
+    /// Whether its segments have a stripe table: the drive picks the rows of chunks.
     #[must_use]
     pub(in crate::log) fn is_tabled(self) -> bool {
         self == Self::Append

@@ -1,34 +1,32 @@
-//! A table by block, without order.
+//! A hash table by block number, without order.
 //!
-//! Open addressing with linear probing: a block is at the place that its number hashes to, or
-//! behind it with nothing empty between. Who leaves is followed by those that were pushed behind,
-//! so there are no tombstones, and looking for a block ends at the first empty place. At most half
-//! of the places are taken.
+//! Open addressing with linear probing: a block is at the place of its hash, or behind it with no
+//! empty place between. Removing a block moves displaced ones forward, so there are no tombstones,
+//! and a search ends at the first empty place. At most half of the places are taken.
 //!
-//! Numbers of blocks are users' to choose, and the hash is known: somebody may have many writes
-//! under way that all hash to one place. That costs no more than going through all that are
-//! admitted, 64 MiB of blocks.
+//! Users choose block numbers, and the hash is known, so a user may have many writes in flight that
+//! all hash to one place. That costs no more than a scan of all admitted blocks, 64 MiB.
 
 use zoneweave_zoned::Lba;
 
-/// Places of a table that something was in.
+/// Least number of places of a table that was ever used.
 const PLACES_LEAST: usize = 64;
 
-/// What is known of blocks.
+/// Values by block.
 #[derive(Debug, Default)]
 pub(super) struct Table<T> {
-    /// A power of two of them, or none.
+    /// Empty, or a power of two.
     places: Vec<Option<(Lba, T)>>,
     taken: usize,
 }
 
 impl<T: Default> Table<T> {
-    /// Whether nothing is known of any block.
+    /// Whether the table has no block.
     pub(super) fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
-    /// What is known of a block, which is made known if it is not.
+    /// The value of a block, inserted if missing.
     pub(super) fn entry(&mut self, lba: Lba) -> &mut T {
         if self.taken * 2 >= self.places.len() {
             self.grow();
@@ -39,12 +37,12 @@ impl<T: Default> Table<T> {
         &mut place.get_or_insert_with(|| (lba, T::default())).1
     }
 
-    /// How many blocks it has places for.
+    /// Number of places.
     pub(super) fn places(&self) -> u64 {
         self.places.len() as u64
     }
 
-    /// What is known of a block.
+    /// Returns the value of a block.
     pub(super) fn get(&self, lba: Lba) -> Option<&T> {
         if self.is_empty() {
             return None;
@@ -52,7 +50,7 @@ impl<T: Default> Table<T> {
         self.places[self.find(lba)].as_ref().map(|(_, what)| what)
     }
 
-    /// What is known of a block, to be changed.
+    /// Returns the value of a block for changes.
     pub(super) fn get_mut(&mut self, lba: Lba) -> Option<&mut T> {
         if self.is_empty() {
             return None;
@@ -74,7 +72,7 @@ impl<T: Default> Table<T> {
         loop {
             at = self.after(at);
             let Some((pushed, _)) = &self.places[at] else { return };
-            // It moves up unless it would come before its own place.
+            // It moves forward unless that would be before its own place.
             let home = self.home(*pushed);
             if self.steps(home, at) >= self.steps(hole, at) {
                 self.places.swap(hole, at);
@@ -83,12 +81,12 @@ impl<T: Default> Table<T> {
         }
     }
 
-    /// What is known, in no order.
+    /// Iterates over the values, in no particular order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &(Lba, T)> {
         self.places.iter().flatten()
     }
 
-    /// Where a block is, or would be.
+    /// The place of a block, or the empty place for it.
     fn find(&self, lba: Lba) -> usize {
         let mut at = self.home(lba);
         while self.places[at].as_ref().is_some_and(|(other, _)| *other != lba) {
@@ -98,7 +96,7 @@ impl<T: Default> Table<T> {
     }
 
     fn home(&self, lba: Lba) -> usize {
-        // 2^64 over the golden ratio: neighbours are far from each other.
+        // 2^64 divided by the golden ratio: it spreads neighbours.
         let hash = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         Lba(hash).index() & (self.places.len() - 1)
     }
@@ -107,7 +105,7 @@ impl<T: Default> Table<T> {
         (at + 1) & (self.places.len() - 1)
     }
 
-    /// How far it is from one place to another one behind it.
+    /// Distance from one place to another behind it.
     fn steps(&self, from: usize, to: usize) -> usize {
         to.wrapping_sub(from) & (self.places.len() - 1)
     }
@@ -141,7 +139,7 @@ mod tests {
         fn it_is_a_map(steps in prop::collection::vec((0_u64..90, any::<bool>()), 0..400)) {
             let (mut table, mut model) = (Table::default(), BTreeMap::new());
             for (number, comes) in steps {
-                // Few places, and some numbers that share theirs.
+                // Few places, and some numbers that collide.
                 let lba = Lba(number % 30 + ((number / 30) << 40));
                 if comes {
                     *table.entry(lba) += 1;

@@ -1,5 +1,6 @@
-//! Directory blocks: where mapping blocks, or validity blocks, are. Only directories of which
-//! something changed are written again, so a checkpoint costs what changed, not what there is.
+//! Directory blocks: the addresses of mapping blocks, or of validity blocks. Only directories with
+//! a change are written again, so the cost of a checkpoint follows the changes, not the size of the
+//! volume.
 
 use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use super::{
 /// Entries of a directory block: always 8 bytes each.
 pub const DIRECTORY_ENTRIES: u32 = 500;
 
-/// What a directory lists.
+/// The kind of blocks in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Listed {
@@ -33,7 +34,7 @@ impl Listed {
         }
     }
 
-    /// How many blocks of this kind a checkpoint can have.
+    /// Most blocks of this kind in a checkpoint.
     pub(super) fn blocks(self, space: &AddressSpace) -> u64 {
         match self {
             Self::Mapping => space.mapping_blocks(),
@@ -41,24 +42,25 @@ impl Listed {
         }
     }
 
-    /// How many directories list them.
+    /// Number of directories for them.
     pub(super) fn directories(self, space: &AddressSpace) -> u64 {
         self.blocks(space).div_ceil(DIRECTORY_ENTRIES.into())
     }
 }
 
-/// Where up to [`DIRECTORY_ENTRIES`] blocks are.
+/// Addresses of up to [`DIRECTORY_ENTRIES`] blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryBlock {
-    /// Whose they are.
+    /// Volume and shard of the checkpoint.
     pub shard: ShardId,
-    /// What they are.
+    /// Kind of the listed blocks.
     pub listed: Listed,
     /// The number of the first: a multiple of [`DIRECTORY_ENTRIES`].
     pub first: u64,
-    /// The block's own sequence, drawn when its contents were fixed.
+    /// The block's own sequence, assigned when its contents were fixed.
     pub sequence: u64,
-    /// Where each is; `None` where there is none, because nothing is mapped or live there.
+    /// Address of each block; `None` if it does not exist, because nothing is mapped or valid
+    /// there.
     pub entries: Vec<Option<Address>>,
 }
 
@@ -79,10 +81,10 @@ const HEAD: usize = size_of::<Raw>();
 const _: () = assert!(HEAD == 48 && HEAD + DIRECTORY_ENTRIES as usize * 8 <= BODY_BYTES);
 
 impl DirectoryBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
-    /// If it is no directory of that space, or an address is beyond it.
+    /// If it is not a directory of that space, or an address is beyond it.
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let count = self.entries.len() as u64;
@@ -104,7 +106,7 @@ impl DirectoryBlock {
     /// The directory in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::Directory, space.array)?;
         let (raw, rest) = split::<Raw>(body)?;
@@ -129,7 +131,7 @@ impl DirectoryBlock {
     }
 }
 
-/// How many entries the directory that starts at a number has; `None` if none starts there.
+/// Entries of the directory that starts at a number; `None` if none starts there.
 fn entries_from(space: &AddressSpace, listed: Listed, first: u64) -> Option<u64> {
     let left = listed.blocks(space).checked_sub(first).filter(|left| *left > 0)?;
     let most = u64::from(DIRECTORY_ENTRIES);

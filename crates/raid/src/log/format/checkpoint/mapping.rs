@@ -1,9 +1,9 @@
 //! Mapping blocks: a page of the index, the entries of consecutive blocks of the volume.
 //!
-//! The ZapRAID paper (§3.1) offloads 1,024 entries of four bytes, a bare block of them, and keeps
-//! its identity in the metadata beside it. A page here says itself what it is and which of its
-//! entries are trims, so it holds 960; it can be verified where there is no metadata, and read by
-//! a checkpoint that knows nothing of tombstones.
+//! The ZapRAID paper (§3.1) offloads 1,024 entries of four bytes, which fill a block, and keeps
+//! their identity in the block metadata. A page here contains its identity and its trims, so it has
+//! 960 entries. It can be verified without block metadata, and read by a checkpoint without the
+//! tombstones.
 
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
@@ -15,27 +15,27 @@ use super::{
     ShardId, field, packed, sealed, split,
 };
 
-/// What a page says of a block of the volume.
+/// The entry of a block of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapped {
-    /// Reads as zeros; nothing is remembered of it.
+    /// Reads as zeros; never written, or forgotten.
     Nowhere,
-    /// Its newest version, or the mark that it is lost, is there.
+    /// Address of its newest version, or of the mark that it is lost.
     Block(Address),
-    /// Reads as zeros because of the tombstone block there.
+    /// Reads as zeros because of the tombstone block at this address.
     Trimmed(Address),
 }
 
 /// A page of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MappingBlock {
-    /// Whose index it is of.
+    /// Volume and shard of the index.
     pub shard: ShardId,
     /// The first block: a multiple of the entries of a page.
     pub first: Lba,
-    /// What it knows.
+    /// Sequences that it reflects.
     pub coverage: Coverage,
-    /// One for each block from the first on, as many as a page has unless the volume ends.
+    /// One for each block from the first on; only the last page has fewer than the others.
     pub entries: Vec<Mapped>,
 }
 
@@ -57,7 +57,8 @@ const HEAD: usize = size_of::<Raw>();
 const _: () = assert!(HEAD == 48);
 const _: () = assert!(fits(4) && fits(5) && fits(8));
 
-/// Entries of a page whose entries take so many bytes: as many as fit with a bit each, by eights.
+/// Entries of a page with entries of so many bytes: as many as fit with a bit each, in multiples of
+/// eight.
 ///
 /// # Panics
 /// If no array has entries of that width.
@@ -76,17 +77,16 @@ const fn fits(entry_bytes: u8) -> bool {
     entries.is_multiple_of(8) && HEAD + entries / 8 + entries * entry_bytes as usize <= BODY_BYTES
 }
 
-/// Entries of a page as they are stored: one more than the address for each block, or zero.
+/// Entries of a page as they are stored: the address plus one for each block, or zero.
 pub struct StoredEntries {
     bytes: Vec<u8>,
     count: usize,
-    /// Asserted when all are there, so that nothing but this is asked of each: there are a thousand
-    /// of them.
+    /// Asserted once for the whole page, as checking each of a thousand entries costs time.
     highest: u64,
 }
 
 impl StoredEntries {
-    /// Those numbers, in so many bytes each.
+    /// Stores these numbers in so many bytes each.
     #[must_use]
     pub fn of(numbers: impl ExactSizeIterator<Item = u64>, entry_bytes: u8) -> Self {
         match entry_bytes {
@@ -107,7 +107,7 @@ impl StoredEntries {
         Self { bytes, count, highest }
     }
 
-    /// Whether anything is mapped.
+    /// Whether any entry is mapped.
     #[must_use]
     pub fn map_something(&self) -> bool {
         self.highest > 0
@@ -116,23 +116,23 @@ impl StoredEntries {
 
 /// A page about to be written.
 pub struct StoredPage {
-    /// Whose index it is of.
+    /// Volume and shard of the index.
     pub shard: ShardId,
     /// The first block: a multiple of the entries of a page.
     pub first: Lba,
-    /// What it knows.
+    /// Sequences that it reflects.
     pub coverage: Coverage,
-    /// One for each block from the first on, as many as a page has unless the volume ends.
+    /// One for each block from the first on; only the last page has fewer than the others.
     pub entries: StoredEntries,
-    /// Which of them are trims, a bit each; the first is the lowest of the first byte.
+    /// A bit for each trimmed entry; the first is the lowest of the first byte.
     pub trims: Vec<u8>,
 }
 
 impl StoredPage {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
-    /// If it is no page of that space, or an address is beyond it.
+    /// If it is not a page of that space, or an address is beyond it.
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let StoredEntries { ref bytes, count, highest } = self.entries;
@@ -159,10 +159,10 @@ impl StoredPage {
 }
 
 impl MappingBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
-    /// If it is no page of that space, or an address is beyond it.
+    /// If it is not a page of that space, or an address is beyond it.
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let number = |entry: &Mapped| match entry {
@@ -183,7 +183,7 @@ impl MappingBlock {
     /// The page in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::Mapping, space.array)?;
         let (raw, rest) = split::<Raw>(body)?;
@@ -218,7 +218,7 @@ impl MappingBlock {
     }
 }
 
-/// How many entries the page that starts at a block has; `None` if none starts there.
+/// Entries of the page that starts at a block; `None` if none starts there.
 fn entries_from(space: &AddressSpace, first: u64) -> Option<usize> {
     let most = u64::from(space.page_entries);
     let left = space.volume_blocks.checked_sub(first).filter(|left| *left > 0)?;
@@ -226,7 +226,7 @@ fn entries_from(space: &AddressSpace, first: u64) -> Option<usize> {
     first.is_multiple_of(most).then_some(count)
 }
 
-/// Entries of a width that is known: there are a thousand of them in every page.
+/// For a constant width, as there are a thousand entries in every page.
 fn decode_entries<const WIDTH: usize>(
     bytes: &[u8],
     trims: Bits<'_>,
@@ -234,7 +234,7 @@ fn decode_entries<const WIDTH: usize>(
     stored: impl Fn([u8; WIDTH]) -> u64,
 ) -> Result<Vec<Mapped>, FormatError> {
     let (addresses, (packed, _)) = (space.addresses(), bytes.as_chunks::<WIDTH>());
-    // Found wrong in the end, so that nothing but this is asked of each.
+    // Errors are evaluated once for the whole page, as checking each entry costs time.
     let (mut beyond, mut idle) = (false, false);
     let entry = |(at, bytes): (usize, &[u8; WIDTH])| match (stored(*bytes), trims.get(at)) {
         (0, trimmed) => {

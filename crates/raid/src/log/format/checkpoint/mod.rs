@@ -45,13 +45,13 @@ use crate::log::engine::limits::segment_slots;
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, MAX_COLUMNS};
 
-/// What a block may take after its envelope.
+/// Bytes available in a block after its envelope.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES;
 
 /// The volume and shard that a sequence and a checkpoint belong to: both zero for now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ShardId {
-    /// The volume.
+    /// Number of the volume.
     pub volume: u16,
     /// The shard of the volume.
     pub shard: u16,
@@ -60,20 +60,20 @@ pub struct ShardId {
 /// The numbers that addresses and pages of an array are made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressSpace {
-    /// The array.
+    /// UUID of the array.
     pub array: ArrayUuid,
     /// Blocks of the volume.
     pub volume_blocks: u64,
     /// Bytes of an index entry: 4, 5 or 8.
     pub entry_bytes: u8,
-    /// Entries of a mapping block, unless the volume ends: [`mapping_entries`], or fewer to try
-    /// pages on small volumes.
+    /// Entries of a mapping block: [`mapping_entries`], or fewer to test many pages on small
+    /// volumes.
     pub page_entries: u32,
     /// Segments that the array can have at a time.
     pub slots: u32,
     /// Columns of a segment.
     pub columns: u32,
-    /// Blocks of a column that may be chunk blocks, whatever the shape of its segment.
+    /// Upper bound of the chunk blocks of a column, for any shape of its segment.
     pub column_blocks: u32,
 }
 
@@ -95,20 +95,20 @@ impl AddressSpace {
         }
     }
 
-    /// Every address is below: at most 2^53.
+    /// Bound of all addresses: at most 2^53.
     #[must_use]
     pub fn addresses(&self) -> u64 {
         u64::from(self.slots) * u64::from(self.columns) * u64::from(self.column_blocks)
     }
 
-    /// The same with fewer entries in a mapping block, if so many are given.
+    /// The same with fewer entries in a mapping block; unchanged if `None`.
     #[must_use]
     pub fn with_page_entries(mut self, entries: Option<NonZeroU32>) -> Self {
         self.page_entries = entries.map_or(self.page_entries, |e| e.get().min(self.page_entries));
         self
     }
 
-    /// Mapping blocks that the index of the volume takes.
+    /// Mapping blocks of the volume's whole index.
     #[must_use]
     pub fn mapping_blocks(&self) -> u64 {
         self.volume_blocks.div_ceil(self.page_entries.into())
@@ -120,14 +120,14 @@ impl AddressSpace {
         Listed::Mapping.directories(self)
     }
 
-    /// Validity blocks that the segments of every slot take.
+    /// Validity blocks for the segments of all slots.
     #[must_use]
     pub fn validity_blocks(&self) -> u64 {
         let of_column = self.column_blocks.div_ceil(VALIDITY_BITS);
         u64::from(self.slots) * u64::from(self.columns) * u64::from(of_column)
     }
 
-    /// The address of a stored value, which is one more; zero is none.
+    /// The address for a stored value, which is one more; zero means none.
     fn address(&self, stored: u64) -> Result<Option<Address>, FormatError> {
         match stored.checked_sub(1) {
             Some(address) if address >= self.addresses() => field("address"),
@@ -146,14 +146,14 @@ impl AddressSpace {
     }
 }
 
-/// A chunk block by its segment, which needs no table to be found.
+/// A chunk block by its segment, which can be found without the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLocation {
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its generation.
+    /// Generation of the segment.
     pub generation: u64,
-    /// The column.
+    /// Column of the segment.
     pub column: Column,
     /// The block in that column.
     pub block: ChunkBlock,
@@ -191,13 +191,13 @@ impl BlockLocation {
     }
 }
 
-/// When a block was made, and what it knows.
+/// Sequences that a block reflects, and its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Every write and trim with a sequence below this one is reflected; later ones may be.
     pub covered: u64,
-    /// The block's own sequence, drawn when its contents were fixed: of two blocks that say the
-    /// same thing, the one with the higher sequence is the newer.
+    /// The block's own sequence, assigned when its contents were fixed: of two blocks for the same
+    /// range, the one with the higher sequence is newer.
     pub sequence: u64,
 }
 
@@ -234,7 +234,7 @@ fn field<T>(field: &'static str) -> Result<T, FormatError> {
     Err(FormatError::Field { field })
 }
 
-/// The block of a body's pieces, one after the other.
+/// A block with the given pieces as its body.
 fn sealed(block_type: BlockType, array: ArrayUuid, pieces: &[&[u8]]) -> bytes::Bytes {
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let bytes = block.as_mut();
@@ -247,7 +247,7 @@ fn sealed(block_type: BlockType, array: ArrayUuid, pieces: &[&[u8]]) -> bytes::B
     block.freeze()
 }
 
-/// A body's fixed part and the rest.
+/// Splits a body into its fixed part and the rest.
 fn split<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<(&T, &[u8]), FormatError> {
     T::ref_from_prefix(body).or_else(|_| field("length"))
 }
@@ -256,7 +256,7 @@ fn split<T: FromBytes + KnownLayout + Immutable>(body: &[u8]) -> Result<(&T, &[u
 pub(in crate::log) fn packed<T>(items: &[T], is_set: impl Fn(&T) -> bool) -> Vec<u8> {
     let byte =
         |eight: &[T]| eight.iter().rev().fold(0, |byte, item| byte << 1 | u8::from(is_set(item)));
-    // By eights whose number is known: there are a thousand bits in every page.
+    // In chunks of constant size: every page has a thousand bits.
     let (eights, rest) = items.as_chunks::<8>();
     let whole = eights.iter().map(|eight| byte(eight));
     whole.chain(Some(rest).filter(|rest| !rest.is_empty()).map(byte)).collect()
@@ -266,7 +266,7 @@ pub(in crate::log) fn packed<T>(items: &[T], is_set: impl Fn(&T) -> bool) -> Vec
 struct Bits<'a>(&'a [u8]);
 
 impl<'a> Bits<'a> {
-    /// So many of them; those that fill the last byte are not set.
+    /// `count` bits; unused bits of the last byte must be zero.
     fn of(bytes: &'a [u8], count: usize) -> Result<Self, FormatError> {
         let bits = Self(bytes);
         if bytes.len() != count.div_ceil(8) || (count..bytes.len() * 8).any(|at| bits.get(at)) {

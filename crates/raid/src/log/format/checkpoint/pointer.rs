@@ -6,14 +6,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
 
-/// Where the chain of root blocks begins. The other fields repeat what its blocks say.
+/// Address of the first root block. The other fields repeat fields of the chain's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointPointer {
-    /// Whose checkpoint it is.
+    /// Volume and shard of the checkpoint.
     pub shard: ShardId,
-    /// Counts checkpoints of the shard.
+    /// Number of the checkpoint within the shard.
     pub number: u64,
-    /// What it knows.
+    /// Sequences that it reflects.
     pub coverage: Coverage,
     /// The oldest segment to be replayed.
     pub replay_from: u64,

@@ -1,6 +1,6 @@
-//! Root blocks: what a checkpoint consists of. A checkpoint is what the chain of root blocks
-//! reaches; it exists when the superblock record that points at the chain's first block is
-//! durable, which is after everything the chain reaches is.
+//! Root blocks: the contents of a checkpoint. A checkpoint consists of everything that the chain of
+//! root blocks references. It exists once the superblock record that points at the chain's first
+//! block is durable, which is after all of these blocks are.
 //!
 //! The chain holds three lists, one after the other, each from a new block on: the segment
 //! table, the directories of mapping blocks, the directories of validity blocks.
@@ -24,20 +24,20 @@ pub const ROOT_ADDRESSES: usize = 494;
 /// Entries of the segment table that one root block holds.
 pub const ROOT_SEGMENTS: usize = 98;
 
-/// A segment, and the slot that stands for it in the checkpoint's addresses.
+/// A segment, and its slot in the checkpoint's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentEntry {
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its generation.
+    /// Generation of the segment.
     pub generation: u64,
-    /// Its live blocks.
+    /// Number of its valid blocks.
     pub live_blocks: u64,
     /// No block of the volume or tombstone in it has a lower sequence.
     pub min_sequence: u64,
-    /// Its slot.
+    /// Slot in the segment table.
     pub slot: u32,
-    /// Whether what is in it may be newer than the mapping blocks: it has to be replayed.
+    /// Whether it may hold versions newer than the mapping blocks, so that it has to be replayed.
     pub replay: bool,
 }
 
@@ -46,11 +46,11 @@ pub struct SegmentEntry {
 pub enum RootList {
     /// Every segment that the checkpoint knows, by slot.
     Segments(Vec<SegmentEntry>),
-    /// Directories of mapping or validity blocks; `None` where one would list nothing.
+    /// Directories of mapping or validity blocks; `None` if it would have no entry.
     Directories(Listed, Vec<Option<Address>>),
 }
 
-/// How long the lists of a checkpoint are.
+/// Lengths of a checkpoint's lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootTotals {
     /// Entries of the segment table.
@@ -66,17 +66,17 @@ pub struct RootTotals {
 /// A block of the chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootBlock {
-    /// Whose checkpoint it is.
+    /// Volume and shard of the checkpoint.
     pub shard: ShardId,
-    /// Counts checkpoints of the shard.
+    /// Number of the checkpoint within the shard.
     pub number: u64,
-    /// What the checkpoint knows: the least that any of its mapping blocks covers. The sequence
-    /// was drawn with the number and is the same in every block of the chain.
+    /// Sequences that the checkpoint reflects: the lowest bound of its mapping blocks. Its own
+    /// sequence was assigned with the number, and is the same in every block of the chain.
     pub coverage: Coverage,
-    /// What the mapping blocks do not reflect is in segments from this number on, and in those that
-    /// the segment table tells to replay.
+    /// Later versions are in segments from this number on, and in segments marked for replay in the
+    /// segment table.
     pub replay_from: u64,
-    /// What all blocks of the chain hold together.
+    /// Lengths of the lists in the whole chain.
     pub totals: RootTotals,
     /// The block's place in the chain, from zero.
     pub part: u32,
@@ -92,7 +92,7 @@ pub struct RootBlock {
 #[repr(C)]
 struct Raw {
     shard: RawShard,
-    /// 0: the segment table; otherwise the kind of directory.
+    /// 0 for the segment table; otherwise the kind of directory.
     list: u8,
     has_next: u8,
     reserved: [u8; 2],
@@ -129,7 +129,7 @@ const _: () = assert!(HEAD + ROOT_ADDRESSES * 8 <= BODY_BYTES);
 const _: () = assert!(HEAD + ROOT_SEGMENTS * SEGMENT <= BODY_BYTES);
 
 impl RootList {
-    /// How many entries there are.
+    /// Number of its entries.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -138,7 +138,7 @@ impl RootList {
         }
     }
 
-    /// Whether there are none.
+    /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -153,7 +153,7 @@ impl RootList {
         }
     }
 
-    /// The place of the list in the chain, and its value on media.
+    /// The position of the list in the chain, and its value on media.
     pub(super) const fn kind(&self) -> u8 {
         match self {
             Self::Segments(_) => 0,
@@ -170,7 +170,7 @@ impl RootList {
 }
 
 impl RootTotals {
-    /// How long the list is that a part belongs to.
+    /// Length of the whole list of a part.
     #[must_use]
     pub const fn of(&self, list: &RootList) -> u32 {
         match list {
@@ -180,7 +180,7 @@ impl RootTotals {
         }
     }
 
-    /// Whether a checkpoint of that space can be so large.
+    /// Whether a checkpoint of that space can have these lengths.
     fn fit(&self, space: &AddressSpace) -> bool {
         let all_or_none = |count: u32, listed: Listed| {
             count == 0 || u64::from(count) == listed.directories(space)
@@ -193,7 +193,7 @@ impl RootTotals {
 }
 
 impl RootBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
     /// If its list does not fit, or an address is beyond the space.
@@ -231,7 +231,7 @@ impl RootBlock {
     /// The root block in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::CheckpointRoot, space.array)?;
         let (raw, rest) = split::<Raw>(body)?;
@@ -247,7 +247,7 @@ impl RootBlock {
         if !totals.fit(space) || end > u64::from(totals.of(&list)) {
             return field("totals");
         }
-        // So a chain is never longer than its lists, whatever it says.
+        // This limits the length of a chain to that of its lists.
         if list.is_empty() && (raw.part.get() > 0 || totals.of(&list) > 0) {
             return field("count");
         }
@@ -308,7 +308,7 @@ impl RootBlock {
         self.next.is_none() && complete && none_follow
     }
 
-    /// Whether the lists between that of the block before, or the start, and this one are empty.
+    /// Whether the lists between that of `before` (or the start) and this one are empty.
     fn lists_before_are_empty(&self, before: Option<&RootList>) -> bool {
         let from = before.map_or(0, |list| list.kind() + 1);
         let totals = [self.totals.segments, self.totals.mapping_directories];
@@ -354,7 +354,7 @@ fn decode_list(raw: &Raw, rest: &[u8], space: &AddressSpace) -> Result<RootList,
     let count = raw.count.get() as usize;
     let listed = Listed::of(raw.list);
     let entry_bytes = if listed.is_some() { 8 } else { SEGMENT };
-    // A product of a u32 and 40 at most.
+    // The product of a u32 and at most 40.
     if rest.len() != count * entry_bytes {
         return field("count");
     }

@@ -1,4 +1,5 @@
-//! Whatever is encoded comes back; what does not fit its array, or its place, is refused.
+//! Encoded blocks decode to the same values; blocks that violate the array's limits, or their
+//! place, are refused.
 
 use proptest::prelude::*;
 use zoneweave_zoned::Lba;

@@ -1,5 +1,5 @@
-//! Validity blocks: which chunk blocks of a segment's column are live, so that space can be
-//! reclaimed before, or without, every page of the index being read.
+//! Validity blocks: the valid chunk blocks of a segment's column, so that space can be reclaimed
+//! without reading every page of the index.
 
 use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
@@ -13,25 +13,25 @@ use super::{
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;
 
-/// Chunk blocks that one validity block tells of.
+/// Chunk blocks covered by one validity block.
 pub const VALIDITY_BITS: u32 = 32_000;
 
 /// A part of the bitmap of a segment's column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidityBlock {
-    /// Whose blocks they are.
+    /// Volume and shard of the checkpoint.
     pub shard: ShardId,
-    /// The segment.
+    /// Number of the segment.
     pub segment: u64,
-    /// Its generation.
+    /// Generation of the segment.
     pub generation: u64,
-    /// The column.
+    /// Column of the segment.
     pub column: Column,
     /// The first chunk block of the column: a multiple of [`VALIDITY_BITS`].
     pub first: ChunkBlock,
-    /// What it knows.
+    /// Sequences that it reflects.
     pub coverage: Coverage,
-    /// Whether each block from the first on is live, [`VALIDITY_BITS`] of them unless the column
+    /// Whether each block from the first on is valid; [`VALIDITY_BITS`] of them unless the column
     /// ends.
     pub live: Vec<bool>,
 }
@@ -54,10 +54,10 @@ const HEAD: usize = size_of::<Raw>();
 const _: () = assert!(HEAD == 48 && HEAD + VALIDITY_BITS as usize / 8 <= BODY_BYTES);
 
 impl ValidityBlock {
-    /// The block.
+    /// The block on media, with its envelope.
     ///
     /// # Panics
-    /// If it is no part of a column of that space.
+    /// If it is not a part of a column of that space.
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let count = u32::try_from(self.live.len()).expect("at most 32,000");
@@ -81,7 +81,7 @@ impl ValidityBlock {
     /// The validity block in a block.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The first violation of the format.
     pub fn decode(block: &[u8], space: &AddressSpace) -> Result<Self, FormatError> {
         let body = Envelope::open_of(block, BlockType::Validity, space.array)?;
         let (raw, bitmap) = split::<Raw>(body)?;
@@ -107,7 +107,7 @@ impl ValidityBlock {
     }
 }
 
-/// How many bits the block that starts at a chunk block has; `None` if none starts there.
+/// Bits of the block that starts at a chunk block; `None` if none starts there.
 fn bits_from(space: &AddressSpace, first: u32) -> Option<u32> {
     let left = space.column_blocks.checked_sub(first).filter(|left| *left > 0)?;
     first.is_multiple_of(VALIDITY_BITS).then_some(left.min(VALIDITY_BITS))

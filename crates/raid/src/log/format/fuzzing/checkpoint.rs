@@ -13,7 +13,7 @@ use crate::log::format::checkpoint::{
 
 const COVERAGE: Coverage = Coverage { covered: 70, sequence: 77 };
 
-/// A small array: 1,000 blocks, so that its last page is not full.
+/// A small array: 1,000 blocks, so that its last page is partial.
 fn space(entry_bytes: u8) -> AddressSpace {
     AddressSpace {
         array: ARRAY,
@@ -127,7 +127,7 @@ fn location() -> BlockLocation {
     BlockLocation { segment: 5, generation: 6, column: Column(1), block: ChunkBlock(199) }
 }
 
-/// What a superblock record says of a checkpoint.
+/// A checkpoint pointer as in superblock records.
 pub(super) fn pointer() -> CheckpointPointer {
     CheckpointPointer {
         shard: ShardId::default(),

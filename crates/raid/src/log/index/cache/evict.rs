@@ -1,8 +1,8 @@
-//! Letting go of pages.
+//! Eviction of pages.
 //!
-//! One task leaves out what has not changed and writes what has. Writing may have to wait for room
-//! that others make, and users for pages to go: until it is done another task leaves out what has
-//! not changed. Both move the same hand.
+//! One task drops clean pages and writes dirty ones. Its writes may have to wait for space that
+//! other tasks free, and users may wait for evictions. Meanwhile a second task drops clean pages.
+//! Both move the same CLOCK hand.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -16,11 +16,10 @@ use crate::log::engine::state::State;
 use crate::log::index::checkpoint;
 
 use super::LOOKED_AT;
-/// Pages looked at for one that has not changed, where others cannot go.
+/// Pages examined for a clean one if no dirty page can be written.
 const LOOKED_AT_FOR_FIXED: u64 = 1024;
 
-/// Lets go of pages whenever there are more in memory than there are to be, until the volume
-/// closes.
+/// Evicts pages whenever too many are in memory, until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>) {
     let mut looked_at = 0;
     while !core.closing.get() {
@@ -43,13 +42,13 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
         note_writing(&core, false);
         core.changed.open();
         if !written && !core.closing.get() {
-            // What kept them from being written has to change first.
+            // The reason why they were not written has to change first.
             core.changed.wait().await;
         }
     }
 }
 
-/// Leaves out pages that have not changed while others are being written, until the volume closes.
+/// Drops clean pages while dirty ones are being written, until the volume closes.
 pub(in crate::log) async fn run_beside(core: Rc<Core>) {
     while !core.closing.get() {
         let left_out = core.state.borrow_mut().leave_out_beside();
@@ -69,20 +68,21 @@ fn note_writing(core: &Core, writing: bool) {
     }
 }
 
-/// What became of pages that may go.
+/// Outcome of a pass over candidates.
 #[derive(Default)]
 struct Evicted {
-    /// How many are out of memory.
+    /// Pages removed from memory.
     left_out: u64,
-    /// Those that are to be written.
+    /// Dirty pages to be written.
     to_write: Vec<Page>,
-    /// There may be more.
+    /// The pass ended at its limit: there may be more.
     looked_at_all: bool,
-    /// None was found among so many: there may be some among the others.
+    /// The pass found none; the position at which the next one continues.
     goes_on: Option<u64>,
 }
 
-/// Writes pages; those that did not change meanwhile may go. Whether that went well.
+/// Writes pages, and drops the ones that did not change meanwhile. Returns whether the writes
+/// succeeded.
 async fn write(core: &Rc<Core>, pages: Vec<Page>) -> bool {
     let mut fixed = Vec::new();
     let fix = |state: &mut State| {
@@ -101,16 +101,16 @@ async fn write(core: &Rc<Core>, pages: Vec<Page>) -> bool {
 }
 
 impl State {
-    /// Lets go of pages: those that can at once are left out, others are returned, to be written if
-    /// they can be. So many were looked at before.
+    /// Drops clean pages and returns dirty ones to be written, if `writable`. `looked_at` pages
+    /// were examined by earlier passes.
     fn evict(&mut self, writable: bool, looked_at: u64) -> Evicted {
         let Some(offload) = &self.offload else { return Evicted::default() };
         let (beyond, may_go) = self.pages_beyond(offload);
         let writable = writable && self.stopped.is_none() && !offload.failed;
         let most = if writable { offload.limit.batch.min(offload.credit) } else { 0 };
-        // Twice round: the first time everything may have been asked for.
+        // Two rounds: in the first, every page may have its reference bit set.
         let round = 2 * offload.pages();
-        // Where nothing can be written nobody waits, and it may go on like that.
+        // If no page can be written, no request waits for evictions, and the passes may be short.
         let round = if most > 0 { round } else { round.min(LOOKED_AT_FOR_FIXED) };
         let end = round.min(looked_at + LOOKED_AT);
         let mut evicted = self.go_round(looked_at..end, beyond.min(may_go), most);
@@ -119,22 +119,22 @@ impl State {
         evicted
     }
 
-    /// Leaves out pages that have not changed, if others are being written and there are soon so
-    /// many that users wait; or there are more: nobody waits while there is no room. How many.
+    /// Drops clean pages while others are being written, if the number of pages approaches the one
+    /// at which users wait, or exceeds it because there is no space. Returns how many.
     fn leave_out_beside(&mut self) -> u64 {
         let Some(offload) = self.offload.as_ref().filter(|offload| offload.writing) else {
             return 0;
         };
         let (beyond, may_go) = self.pages_beyond(offload);
-        // Before, those that are being written are enough, and the hand rests.
+        // Below this, the pages being written are enough, and the hand rests.
         let enough = offload.limit.pages + offload.limit.batch / 2;
         let soon = (may_go + offload.coming.len() as u64).saturating_sub(enough);
         let end = LOOKED_AT_FOR_FIXED.min(2 * offload.pages());
         self.go_round(0..end, beyond.min(may_go).min(soon), 0).left_out
     }
 
-    /// Lets go of so many pages, of those that the hand passes: as many as these numbers. At the
-    /// most `most` are to be written.
+    /// Evicts up to `excess` pages at the hand's next positions, as many as `places`; at most
+    /// `most` of them are returned for writing.
     fn go_round(&mut self, places: Range<u64>, excess: u64, most: u64) -> Evicted {
         let mut evicted = Evicted::default();
         let no_others = self.index.frames().here() <= self.index.changed_pages();
@@ -152,7 +152,7 @@ impl State {
             };
             let leads_to = self.page_at(page).map(|at| self.space.place(at).slot);
             if leads_to.is_some_and(|slot| self.is_leaving(slot)) {
-                // What is being moved out or freed would have to be moved for it.
+                // Writing it would keep it valid in a segment that is being relocated or freed.
                 if most == 0 {
                     continue;
                 }
@@ -169,8 +169,7 @@ impl State {
         evicted
     }
 
-    /// The page that the hand is at, if it may go and nobody has asked for it since the hand
-    /// passed.
+    /// The page under the hand, if it is unpinned and not referenced since the hand passed.
     fn next_to_go(&mut self) -> Option<Page> {
         let offload = self.offload.as_mut()?;
         let page = Page(offload.hand);
@@ -192,8 +191,8 @@ impl State {
             && !self.is_absent(page)
     }
 
-    /// Fixes a page that is to leave memory: what it says from now on is what is known now. `None`
-    /// if it is not to any more, or nothing of it is mapped: then it is gone.
+    /// Fixes a page for eviction: its mapping block will contain the current entries. `None` if it
+    /// must stay, or has no mapped block: then it is dropped.
     fn fix_to_leave(&mut self, page: Page) -> Option<checkpoint::Piece> {
         if !self.may_go(page) || !self.index.has_changed(page) {
             return None;
@@ -209,7 +208,8 @@ impl State {
         Some(piece)
     }
 
-    /// Notes where pages came to be; those that have not changed since go, if nobody holds them.
+    /// Records the addresses of written pages; unpinned ones that have not changed since are
+    /// dropped.
     fn end_leaving(&mut self, fixed: &[(Page, u64)], places: Option<&[Pba]>) {
         if let Some(offload) = &mut self.offload {
             offload.stuck = places.is_none();
@@ -222,7 +222,7 @@ impl State {
             if let Some(segment) =
                 place.and_then(|place| self.segments.get_mut(self.space.place(*place).slot))
             {
-                // It is of no checkpoint.
+                // It belongs to no checkpoint.
                 segment.reached -= 1;
             }
             // A checkpoint may have fixed it again meanwhile.

@@ -1,4 +1,4 @@
-//! Holding pages: they are in memory until nobody holds them.
+//! Pins pages: they are loaded, and stay in memory until unpinned.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -29,8 +29,8 @@ pub(in crate::log) struct Held {
 }
 
 impl Held {
-    /// Pages that stay as soon as they are there. Those that blocks are moved for may go before
-    /// those that users asked for.
+    /// Pins pages from now on, whether they are in memory or not. Pages pinned for relocation may
+    /// be evicted before pages referenced by users.
     fn new(core: &Rc<Core>, whom: For, pages: Vec<Page>, turn: Option<Permit>) -> Self {
         let mut state = core.state.borrow_mut();
         let State { index, offload, .. } = &mut *state;
@@ -51,7 +51,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What a panic left behind may contradict itself, and a second panic would abort.
+        // The state may be inconsistent after a panic, and a second panic would abort.
         if self.pages.is_empty() || std::thread::panicking() {
             return;
         }
@@ -67,11 +67,11 @@ impl Drop for Held {
     }
 }
 
-/// What whoever holds pages has to do before they are there.
+/// The next step of a task that is pinning pages.
 enum Step {
     Ready,
     Wait,
-    /// Something of the pages of these blocks is to be entered that a start has left.
+    /// Enter deferred entries for the pages of these blocks.
     Enter(Range<u64>),
     Read(Vec<Page>),
 }
@@ -91,7 +91,7 @@ impl State {
         }
         let away: Vec<_> = pages.iter().copied().filter(|page| self.is_away(*page)).collect();
         if away.is_empty() {
-            // A page of which nothing is known yet comes into being by what is written to it.
+            // A page without any entry is created by the first write to it.
             let new = pages.iter().any(|page| !self.index.holds(*page));
             return Ok(if new && waits() { Step::Wait } else { Step::Ready });
         }
@@ -103,7 +103,7 @@ impl State {
         Ok(if missing.is_empty() || waits() { Step::Wait } else { Step::Read(missing) })
     }
 
-    /// The blocks of the first pages, one after the other, of which something is to be entered.
+    /// The range of the first adjacent pages with deferred entries.
     fn blocks_to_enter(&self, pages: &[Page]) -> Option<Range<u64>> {
         let enters = |page: &&Page| self.is_to_be_entered(**page);
         let first = pages.iter().position(|page| enters(&page))?;
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// The pages that ranges of blocks are in, in order.
+/// The pages of ranges of blocks, in order.
 fn pages_in(core: &Core, ranges: impl Iterator<Item = Range<u64>>) -> Vec<Page> {
     let state = core.state.borrow();
     let entries = state.index.page_entries();
@@ -125,7 +125,7 @@ fn pages_in(core: &Core, ranges: impl Iterator<Item = Range<u64>>) -> Vec<Page> 
     pages
 }
 
-/// Brings the pages of ranges of blocks into memory, and keeps them there.
+/// Loads and pins the pages of ranges of blocks.
 ///
 /// # Errors
 /// If one cannot be read, or the volume closes.
@@ -141,7 +141,7 @@ pub(in crate::log) async fn hold(
         return Ok(Held { core: core.clone(), whom, pages: Vec::new(), _turn: None });
     }
     let pages = pages_in(core, ranges.iter().cloned());
-    // What makes room for users does not wait for them.
+    // Relocation frees space for users, so it does not wait for their pages.
     let turn = match whom {
         For::Users => Some(core.holding.acquire_many(pages.len() as u64).await),
         For::Moving => None,
@@ -162,7 +162,7 @@ pub(in crate::log) async fn hold(
     }
 }
 
-/// Brings the pages of a range of blocks into memory, and keeps them there.
+/// Loads and pins the pages of a range of blocks.
 ///
 /// # Errors
 /// If one cannot be read, or the volume closes.
@@ -174,12 +174,12 @@ pub(in crate::log) async fn hold_range(
     hold(core, whom, std::slice::from_ref(&range)).await
 }
 
-/// Reads pages that are away.
+/// Loads absent pages.
 async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     if let Some(offload) = &mut core.state.borrow_mut().offload {
         offload.coming.extend(&pages);
     }
-    // A task of its own: others may wait for the pages when the caller has gone away.
+    // A task of its own: others may wait for the pages after the caller is gone.
     let inner = core.clone();
     let reading = async move {
         let (listed, newest) = {
@@ -207,7 +207,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     core.handle.spawn("pages of the index", reading).await;
 }
 
-/// Reads pages: `None` for those that are lost, or are not what they seemed.
+/// Reads pages: `None` for lost or invalid ones.
 async fn read_each(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
@@ -222,13 +222,13 @@ async fn read_each(
 }
 
 impl State {
-    /// Notes that a page is lost; whether that is the first.
+    /// Records that a page is lost; returns whether it is the first.
     fn note_page_lost(&mut self) -> bool {
         self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
     }
 
-    /// Takes in what pages tell that are away; whether one is lost: of what it tells nothing is
-    /// known, of the others everything is.
+    /// Enters absent pages into memory; returns whether one is lost. The entries of a lost page are
+    /// unknown, while those of the others are complete.
     fn take_in_pages(&mut self, read: Vec<(Page, Option<MappingBlock>)>) -> bool {
         let mut lost = false;
         for (page, block) in read {

@@ -1,8 +1,8 @@
-//! How many pages of an index are in memory where not all of them are.
+//! Limits for the pages in memory, if not all pages fit.
 //!
-//! Beside those that were asked for there is a batch, for which users do not wait while it is
-//! written, and those that somebody works with: users, who wait for each other; what moves blocks,
-//! and takes that back, in batches of some pages; checkpoints. All of these are bounded, so that
+//! Memory holds the configured pages, a batch being written, for which users do not wait, and
+//! pinned pages. Pages are pinned by users' requests, which wait for each other; by relocation and
+//! its undo, in batches of a few pages; and by checkpoints. All of these are bounded, and therefore
 //! memory is.
 
 use std::num::NonZeroU32;
@@ -11,70 +11,69 @@ use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::map::Index;
 use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 
-/// Pages written at a time, at the most. As many more may be in memory before users wait.
+/// Most pages written at a time. As many more may be in memory before users wait.
 const BATCH_MOST: u64 = 64;
 
-/// Pages that users work with at a time, at the least and at the most.
+/// Fewest and most pages that users pin at a time.
 const OF_USERS: (u64, u64) = (64, 1024);
 
-/// Pages that a batch of moved blocks is of, at the most: a part of those that there are to be, but
+/// Most pages changed by a batch of relocated blocks: a part of the configured pages, but at least
 /// a stripe.
 const OF_A_MOVE: u64 = 512;
 const PART_OF_A_MOVE: u64 = 64;
 
-/// Pages of trimmed blocks that are moved together, at the least.
+/// Fewest pages of trimmed blocks that are relocated together.
 const OF_A_TRIM: u64 = 16;
 
-/// Batches of each segment that is being moved: two under way, one that is being read, and one that
-/// is looked at.
+/// Batches of each segment under relocation: two in flight, one being read, and one being examined.
 const BATCHES_OF_A_MOVE: u64 = 4;
 
-/// What part of the memory for pages is taken besides, to remember which blocks of segments are
-/// live: enough for all segments of an array with a volume of two thirds of it, at half the memory
-/// that its index needs.
+/// Additional memory for tracking the valid blocks of segments, as a divisor of the memory for
+/// pages. It suffices for all segments of an array whose volume is two thirds of its capacity, with
+/// half the memory that the whole index needs.
 const PART_OF_LIVE: u64 = 8;
 
-/// Pages that a checkpoint works with.
+/// Pages that a checkpoint pins.
 const OF_A_CHECKPOINT: u64 = 64;
 
-/// Memory for an index.
+/// Memory limit of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexLimit {
-    /// Bytes for its pages.
+    /// Memory for its pages, in bytes.
     pub bytes: u64,
-    /// Entries of a page, if it has not as many as a block holds.
+    /// Entries of a page, if fewer than a block holds.
     pub page_entries: Option<NonZeroU32>,
 }
 
 impl IndexLimit {
-    /// Bytes beside that, for which blocks of segments are live.
+    /// Additional memory for tracking the valid blocks of segments, in bytes.
     #[must_use]
     pub(in crate::log) const fn of_live(&self) -> u64 {
         self.bytes / PART_OF_LIVE
     }
 }
 
-/// How many pages are in memory.
+/// Numbers of pages in memory, by use.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Limit {
-    /// What was asked for.
+    /// The configured limit.
     pub(in crate::log) asked: IndexLimit,
-    /// Pages that are in memory.
+    /// Pages in memory without those of the other fields.
     pub(super) pages: u64,
     /// Pages written at a time.
     pub(super) batch: u64,
-    /// Pages that users work with at a time.
+    /// Pages that users pin at a time.
     pub(in crate::log) of_users: u64,
-    /// Pages of a batch of moved blocks.
+    /// Pages of a batch of relocated blocks.
     pub(in crate::log) of_a_move: u64,
-    /// Pages of trimmed blocks that are moved together.
+    /// Pages of trimmed blocks that are relocated together.
     pub(super) of_a_trim: u64,
-    /// Pages of all that is moved out of a segment at a time.
+    /// Pages of all blocks relocated from a segment at a time.
     pub(in crate::log) of_a_segment: u64,
 }
 
 impl Limit {
-    /// The limit of an index, where blocks are moved to stripes of so many.
+    /// The limits of an index, with stripes of so many blocks for relocation.
     #[must_use]
     pub(in crate::log) fn new(asked: IndexLimit, space: &AddressSpace, stripe: u64) -> Self {
         let pages = asked.bytes / Index::bytes_of_page(space);
@@ -87,34 +86,34 @@ impl Limit {
             of_users: pages.clamp(OF_USERS.0, OF_USERS.1),
             of_a_move,
             of_a_trim,
-            // Stripes of blocks that tell of what was trimmed are full, too.
+            // A full stripe may consist of tombstone blocks.
             of_a_segment: BATCHES_OF_A_MOVE * of_a_move.max(of_a_trim * stripe),
         }
     }
 
-    /// Pages that there are to be.
+    /// Configured number of pages.
     #[must_use]
     pub(in crate::log) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Pages that are looked at together where blocks are moved.
+    /// Pages that relocation examines together.
     #[must_use]
     pub(in crate::log) fn of_a_part(&self) -> u64 {
         self.batch.div_ceil(4)
     }
 
-    /// Pages of a part of a request, as of what is trimmed: each part takes a block and waits for
-    /// the one before. Four users do not wait for each other.
+    /// Pages of a part of a request, such as a trim: each part takes a block and waits for the one
+    /// before. Four users do not wait for each other.
     #[must_use]
     pub(in crate::log) fn of_a_request(&self) -> u64 {
         self.of_users / 4
     }
 
-    /// Pages in memory at the most.
+    /// Most pages in memory.
     #[must_use]
     pub(in crate::log) fn most(&self) -> u64 {
-        // What is trimmed is looked at in parts.
+        // Trims are relocated in parts.
         let segments = MOVED_AT_A_TIME as u64;
         let moved = segments * (self.of_a_segment + BATCHES_OF_A_MOVE * self.of_a_part());
         let taken_back = self.of_a_move.max(self.of_a_part() + 1);

@@ -50,59 +50,58 @@ pub(in crate::log) use hold::{Held, hold, hold_range};
 pub use limit::IndexLimit;
 pub(in crate::log) use limit::Limit;
 
-/// Pages looked at without letting others run.
+/// Pages examined before yielding.
 const LOOKED_AT: u64 = 1 << 14;
 
-/// Pages that may be written to leave memory for each block that users write.
+/// Evicted pages that may be written for each block written by users.
 const WRITTEN_FOR_A_BLOCK: u64 = 8;
 
-/// Pages of an index, by where they are.
+/// Pages of an index, by location.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexPages {
-    /// All of them.
+    /// Number of pages of the volume.
     pub total: u64,
-    /// In memory.
+    /// Pages in memory now.
     pub held: u64,
-    /// The most that were since the start.
+    /// Most pages in memory since the start.
     pub held_most: u64,
-    /// On media only; of the others nothing is mapped.
+    /// Pages on media only; the remaining ones have no mapped block.
     pub away: u64,
-    /// Memory that was asked for.
+    /// The configured limit in bytes.
     pub limit_bytes: u64,
 }
 
-/// Memory for a page that is being read.
+/// Memory for a page that is being read, in bytes.
 const COMING: u64 = in_tree(size_of::<Page>());
 
-/// What is known of pages that may go.
+/// State of the cache.
 pub(in crate::log) struct Offload {
-    /// How many there are to be.
+    /// Numbers of pages in memory, by use.
     limit: Limit,
-    /// Pages that users asked for since the hand passed them.
+    /// Reference bits: pages that users accessed since the hand passed them.
     asked_for: FixedBitSet,
     hand: u64,
     /// Pages that a task is reading from media now.
     coming: BTreeSet<Page>,
-    /// Pages that are away.
+    /// Number of absent pages.
     away: u64,
     /// Pages that may be written until users write more.
     credit: u64,
-    /// Some are being written, or about to be.
+    /// Whether pages are being written, or are about to be.
     writing: bool,
-    /// The last ones could not be written: users do not wait for what may never come.
+    /// The last write of pages failed: users do not wait for evictions that may never succeed.
     stuck: bool,
-    /// One of them was not what it seemed: nothing is changed any more.
+    /// A page was invalid: the index no longer changes.
     failed: bool,
-    /// Those that were not: of what they tell nothing is known.
+    /// Invalid pages, whose entries are unknown.
     lost: BTreeSet<Page>,
-    /// What was moved into segments that were given up, and is to be taken back as soon as its
-    /// pages are here.
+    /// Relocations into abandoned segments that are undone once their pages are in memory.
     moves_left: Vec<Move>,
 }
 
 impl Offload {
-    /// What keeps the index of a space within some memory, if that needs more; what is moved goes
-    /// to stripes of so many blocks.
+    /// A cache that keeps the index within some memory, if it needs more; relocation uses stripes
+    /// of so many blocks.
     #[must_use]
     pub(in crate::log) fn within(
         limit: IndexLimit,
@@ -126,7 +125,7 @@ impl Offload {
         (limit.pages < pages).then(offload)
     }
 
-    /// How many pages there are to be.
+    /// The limits of the cache.
     #[must_use]
     pub(in crate::log) fn limit(&self) -> &Limit {
         &self.limit
@@ -136,25 +135,25 @@ impl Offload {
         self.asked_for.len() as u64
     }
 
-    /// Memory that it takes for an index of which so many pages are in memory.
+    /// Memory of the cache for an index with so many pages in memory, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
         held * (Frames::PIN + COMING) + space.mapping_blocks().div_ceil(8)
     }
 
-    /// Memory that it takes.
+    /// Memory of the cache, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes(&self) -> u64 {
         self.coming.len() as u64 * COMING + self.pages().div_ceil(8)
     }
 
-    /// Memory of what is to be taken back.
+    /// Memory of relocations that are to be undone, in bytes.
     #[must_use]
     pub(in crate::log) fn moves_left_bytes(&self) -> u64 {
         (self.moves_left.capacity() * size_of::<Move>()) as u64
     }
 
-    /// Users wrote something that changes so many pages.
+    /// Records a user's write that dirties so many pages.
     pub(in crate::log) fn note_written(&mut self, pages: u64) {
         self.credit = (self.credit + WRITTEN_FOR_A_BLOCK * pages).min(self.pages());
     }

@@ -1,7 +1,7 @@
-//! Moving blocks out of segments while pages are away that tell what is live, and taking that back.
+//! Relocation, and its undo, while pages with the addresses of valid blocks are absent.
 //!
-//! What moves blocks holds pages of one batch at a time, however much one block tells of: blocks of
-//! data are looked at in the order of the volume, what is trimmed part by part.
+//! Relocation pins the pages of one batch at a time, even if one block covers many. Data blocks are
+//! examined in the order of the volume, trims part by part.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,10 +21,11 @@ use crate::log::reclaim::relocate::{
     BATCH_BLOCKS, ListedBlock, Mover, Moving, lost_block, moved_run, newest_of,
 };
 
-/// Moves taken back at a time.
+/// Relocations undone at a time.
 const TAKEN_BACK_AT_A_TIME: usize = 32;
 
-/// Listed blocks in the order of the volume, in parts of so many pages; what is no data comes last.
+/// Splits listed blocks, in the order of the volume, into parts of so many pages; blocks without
+/// data come last.
 pub(in crate::log) fn parts_by_page(
     listed: &mut [ListedBlock],
     page_entries: u64,
@@ -40,7 +41,7 @@ pub(in crate::log) fn parts_by_page(
     })
 }
 
-/// How many blocks at the beginning of a list are of so many pages.
+/// Number of blocks at the beginning of a list that belong to so many pages.
 pub(in crate::log) fn end_of_part(
     listed: &[ListedBlock],
     page_entries: u64,
@@ -65,9 +66,9 @@ fn page_of(entry: &IndexEntry, page_entries: u64) -> Page {
     }
 }
 
-/// Takes back what was moved into segments that were given up, where pages were away then: so
-/// nothing of that has to be moved once more, which takes room, and those segments are free again.
-/// `None` if that cannot be done.
+/// Undoes relocations into abandoned segments whose pages were absent at the time. Their blocks
+/// need not be relocated again, which would take space, and the abandoned segments become free.
+/// `None` if that is impossible.
 pub(in crate::log) async fn take_back_left(core: &Rc<Core>) -> Option<()> {
     loop {
         let moves = core.state.borrow().some_moves_left();
@@ -82,7 +83,7 @@ pub(in crate::log) async fn take_back_left(core: &Rc<Core>) -> Option<()> {
     }
 }
 
-/// The blocks in a segment of pages that are away, as a list would tell of them.
+/// The mapping blocks of absent pages in a segment, as a summary would list them.
 pub(in crate::log) async fn pages_away_in(core: &Rc<Core>, slot: SegmentSlot) -> Vec<ListedBlock> {
     let mut listed = Vec::new();
     let mut start = 0;
@@ -114,7 +115,7 @@ fn range_of(lba: Lba, blocks: u64) -> Range<u64> {
 }
 
 impl State {
-    /// Keeps a move that is to be taken back until its pages are here, if one of them is away.
+    /// Keeps a relocation to be undone until its pages are loaded, if one is absent.
     pub(in crate::log) fn leave_move(&mut self, moved: &Move) -> bool {
         let Move { lba: Lba(first), blocks, what, .. } = *moved;
         let mut pages = self.pages_of_move(first, blocks);
@@ -131,14 +132,14 @@ impl State {
         (self.index.page_of(Lba(first)).0..=last.0).map(Page)
     }
 
-    /// Whether moves are to be taken back still: what that frees may be all the room that there is.
+    /// Whether relocations are still to be undone: that may free the only space there is.
     #[must_use]
     pub(in crate::log) fn has_moves_left(&self) -> bool {
         let left = |offload: &Offload| !offload.moves_left.is_empty() && !offload.failed;
         self.stopped.is_none() && self.offload.as_ref().is_some_and(left)
     }
 
-    /// Some of the moves that are to be taken back still, of as many pages as a batch.
+    /// Some of the relocations that are to be undone, with as many pages as a batch.
     fn some_moves_left(&self) -> Vec<Move> {
         let Some(offload) = &self.offload else { return Vec::new() };
         let mut pages = 0;
@@ -151,8 +152,8 @@ impl State {
         left.take_while(fits).copied().collect()
     }
 
-    /// Takes back moves whose pages are here, unless where they came from is gone meanwhile: then
-    /// they are known no more.
+    /// Undoes relocations whose pages are loaded, unless their source is gone meanwhile; then
+    /// forgets them.
     fn take_back_some(&mut self, moves: &[Move]) {
         for moved in moves {
             let Some(offload) = &mut self.offload else { return };
@@ -167,15 +168,14 @@ impl State {
         }
     }
 
-    /// Forgets moves that are to be taken back no more.
+    /// Forgets relocations that are no longer to be undone.
     pub(in crate::log) fn forget_moves_left(&mut self, kept: impl Fn(&Move) -> bool) {
         if let Some(offload) = &mut self.offload {
             offload.moves_left.retain(kept);
         }
     }
 
-    /// The blocks of the volume of the page that is away and that a block tells of, of which a list
-    /// says this.
+    /// The blocks of the volume in the absent page whose mapping block has this summary entry.
     fn blocks_of_page_at(&self, pba: Pba, entry: &IndexEntry) -> Option<Range<u64>> {
         if self.tombstones.contains_key(&pba) {
             return None;
@@ -190,7 +190,7 @@ impl State {
         Some(self.index.blocks_of(page))
     }
 
-    /// Whether a block may tell of more than one block of the volume, or of what is not known.
+    /// Whether a block may concern more than one block of the volume, or unknown ones.
     pub(in crate::log) fn is_wide(
         &self,
         (place, entry): &ListedBlock,
@@ -208,7 +208,7 @@ impl State {
     }
 }
 
-/// Parts of what a block tells of that are to be moved, with their pages.
+/// Parts of a block's extents that are to be relocated, with their pages.
 #[derive(Default)]
 struct Parts {
     extents: Vec<TrimExtent>,
@@ -222,8 +222,8 @@ impl Parts {
 }
 
 impl Mover {
-    /// Moves a block that may tell of more than one block of the volume. `false` if nothing can be
-    /// moved any more.
+    /// Relocates a block that may concern more than one block of the volume. Returns `false` if
+    /// nothing can be relocated any more.
     pub(in crate::log) async fn move_wide(
         &mut self,
         (place, entry): ListedBlock,
@@ -236,7 +236,7 @@ impl Mover {
             (pba, state.blocks_of_page_at(pba, &entry))
         };
         if let Some(blocks) = page {
-            // It is not what it should be: if it cannot be read now, nothing goes on.
+            // It is not the listed block: if it cannot be read now, relocation stops.
             return hold_range(&core, For::Moving, blocks).await.is_ok();
         }
         let (array, blocks, known) = {
@@ -279,7 +279,7 @@ impl Mover {
         }
     }
 
-    /// Moves what points at a block, of some extents, in parts of so many blocks.
+    /// Relocates the entries that point at a block, for some extents, in parts of so many blocks.
     async fn move_parts(
         &mut self,
         pba: Pba,

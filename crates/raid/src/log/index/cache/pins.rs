@@ -1,24 +1,24 @@
-//! Pages of the index in memory, where not all of them have to be: how many there are, and who
-//! works with which.
+//! Page pins: which pages are in memory, if not all have to be, and which of them are in use.
 //!
-//! Whoever works with a page pins it; it stays in memory then. Pages are pinned before they come to
-//! be there, and counted when they do: nobody who asks whether some have to go looks at each.
+//! A task pins the pages that it uses; a pinned page stays in memory. Pages are pinned before they
+//! are loaded, and counted when they are. The counts answer whether pages have to be evicted
+//! without examining each page.
 
 use std::collections::BTreeMap;
 
 use crate::log::engine::address::Page;
 use crate::log::engine::footprint::in_tree;
 
-/// For whom pages are held.
+/// The purpose of a pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum For {
-    /// Users wait until others have gone.
+    /// For users' requests, which wait for evictions.
     Users,
-    /// What makes room for everything does not.
+    /// For relocation, which does not wait, as it frees space for all.
     Moving,
 }
 
-/// How many work with a page.
+/// Number of pins of a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pins {
     users: u32,
@@ -42,23 +42,23 @@ impl Pins {
     }
 }
 
-/// What is known of pages in memory.
+/// Counts of the pages in memory.
 #[derive(Debug, Default)]
 pub(in crate::log) struct Frames {
-    /// Pages in memory, and the most there were.
+    /// Pages in memory, and the most since the start.
     here: u64,
     most: u64,
     pins: BTreeMap<Page, Pins>,
-    /// Those in memory that are pinned, and that only what moves blocks has pinned.
+    /// Pinned pages in memory, and those pinned only by relocation.
     pinned: u64,
     moving: u64,
 }
 
 impl Frames {
-    /// Memory for a page that is pinned.
+    /// Memory of a pinned page, in bytes.
     pub(in crate::log) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
 
-    /// A page comes into memory.
+    /// Records that a page was loaded.
     pub(in crate::log) fn come(&mut self, page: Page) {
         self.here += 1;
         self.most = self.most.max(self.here);
@@ -67,16 +67,16 @@ impl Frames {
         }
     }
 
-    /// A page leaves memory.
+    /// Records that a page was dropped.
     ///
     /// # Panics
-    /// If somebody works with it.
+    /// If it is pinned.
     pub(in crate::log) fn go(&mut self, page: Page) {
         assert!(!self.is_pinned(page), "page {} is worked with", page.0);
         self.here -= 1;
     }
 
-    /// Somebody works with a page, whether it is here or not.
+    /// Pins a page; `here` if it is in memory.
     pub(in crate::log) fn pin(&mut self, page: Page, whom: For, here: bool) {
         let pins = self.pins.entry(page).or_default();
         let before = *pins;
@@ -87,10 +87,10 @@ impl Frames {
         }
     }
 
-    /// Somebody works with it no more.
+    /// Removes a pin; `here` if the page is in memory.
     ///
     /// # Panics
-    /// If nobody did.
+    /// If it was not pinned.
     pub(in crate::log) fn unpin(&mut self, page: Page, whom: For, here: bool) {
         let pins = self.pins.get_mut(&page).expect("it is pinned");
         let before = *pins;
@@ -110,7 +110,7 @@ impl Frames {
             self.moving + u64::from(after.only_moving()) - u64::from(before.only_moving());
     }
 
-    /// Whether somebody works with a page.
+    /// Whether a page is pinned.
     #[must_use]
     pub(in crate::log) fn is_pinned(&self, page: Page) -> bool {
         self.pins.contains_key(&page)
@@ -122,21 +122,21 @@ impl Frames {
         self.here
     }
 
-    /// The most there were.
+    /// Most pages in memory since the start.
     #[must_use]
     pub(in crate::log) fn most(&self) -> u64 {
         self.most
     }
 
-    /// Pages in memory beyond so many, but for those that only what moves blocks works with; and
-    /// how many may go. Some count for neither: so many.
+    /// Pages in memory beyond `pages`, without those pinned only by relocation, and how many may be
+    /// evicted. `kept` pages count for neither.
     #[must_use]
     pub(in crate::log) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
         let here = self.here.saturating_sub(kept);
         (here.saturating_sub(self.moving + pages), here.saturating_sub(self.pinned))
     }
 
-    /// Memory that this takes.
+    /// Memory of the pins, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes(&self) -> u64 {
         self.pins.len() as u64 * Self::PIN

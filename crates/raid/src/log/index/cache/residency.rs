@@ -18,13 +18,13 @@ use std::ops::Range;
 use zoneweave_zoned::Lba;
 
 impl State {
-    /// Pages that are away; each has a block that counts as valid.
+    /// Number of absent pages; each has a mapping block that counts as valid.
     #[must_use]
     pub(in crate::log) fn pages_away(&self) -> u64 {
         self.offload.as_ref().map_or(0, |offload| offload.away)
     }
 
-    /// The pages of an index that are not all in memory.
+    /// The pages of the index; `None` if all are in memory.
     #[must_use]
     pub(in crate::log) fn index_pages(&self) -> Option<IndexPages> {
         let offload = self.offload.as_ref()?;
@@ -37,7 +37,7 @@ impl State {
         })
     }
 
-    /// Whether there is memory to remember which blocks of one more segment are live.
+    /// Whether there is memory to track the valid blocks of one more segment.
     #[must_use]
     pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
         let Some(offload) = &self.offload else { return false };
@@ -51,21 +51,21 @@ impl State {
         !self.index.holds(page) && self.page_at(page).is_some()
     }
 
-    /// Pages in memory beyond those that are to be, and how many of them may go. Those that only
-    /// what moves blocks works with come beside: none of users' has to go for them.
+    /// Pages in memory beyond the configured number, and how many of them may be evicted. Pages
+    /// pinned only by relocation are extra: they evict none of users' pages.
     pub(in crate::log) fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
-        // What was replayed for a page that is still to be read, too, cannot go.
+        // A page with replayed entries that is still to be read cannot be evicted.
         self.index.frames().beyond(offload.limit.pages, self.pages_replayed())
     }
 
-    /// Whether there are pages that are to go.
+    /// Whether a page has to be evicted.
     #[must_use]
     pub(in crate::log) fn has_too_many_pages(&self) -> bool {
         let beyond = |offload| self.pages_beyond(offload);
         self.offload.as_ref().map(beyond).is_some_and(|(beyond, may_go)| beyond.min(may_go) > 0)
     }
 
-    /// Whether a page was not what it seemed, and everything is about to stop.
+    /// Whether a page was invalid, so that the volume is about to stop.
     #[must_use]
     pub(in crate::log) fn has_lost_page(&self) -> bool {
         self.offload.as_ref().is_some_and(|offload| offload.failed)
@@ -77,24 +77,24 @@ impl State {
         self.offload.as_ref().is_some_and(|offload| !offload.coming.is_empty())
     }
 
-    /// Whether users have to wait until pages have gone: there are some that can, and are about to.
+    /// Whether users have to wait for evictions: some pages can be evicted, and are about to be.
     #[must_use]
     pub(in crate::log) fn awaits_pages_to_go(&self) -> bool {
         let Some(offload) = &self.offload else { return false };
         let (beyond, may_go) = self.pages_beyond(offload);
         let go = self.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
-        // Nor where they wait for room, as pages do then.
+        // Users do not wait while they lack space, as evictions then lack it too.
         let room = self.has_room(StreamKind::User) || self.room_in(StreamKind::User) > 0;
         let go = go && self.recovering.is_none() && room;
         let Limit { pages, batch, .. } = offload.limit;
-        // What moves blocks comes beside.
+        // Pages pinned by relocation are extra.
         go && beyond > 0 && may_go > 0 && may_go + offload.coming.len() as u64 >= pages + batch
     }
 
-    /// Takes in what a page tells that is away.
+    /// Enters an absent page into memory.
     ///
     /// # Errors
-    /// If it leads to what is not there.
+    /// If an entry points at a block that does not exist.
     pub(in crate::log) fn take_in_page(
         &mut self,
         page: Page,
@@ -120,7 +120,7 @@ impl State {
         Ok(())
     }
 
-    /// Whether what a page tells of a block can be so.
+    /// Whether an entry of a page can be valid.
     fn is_there(&self, entry: &Mapped) -> bool {
         let leads_somewhere = |address: Address| {
             let place = self.space.place(address.into());
@@ -137,7 +137,7 @@ impl State {
         leads_somewhere(address) && self.tombstones.contains_key(&address.into()) == trimmed
     }
 
-    /// Takes a page out of memory that has not changed since it was fixed.
+    /// Drops a clean page.
     pub(in crate::log) fn leave_page_out(&mut self, page: Page) {
         self.index.leave_out(page);
         if let Some(at) = self.page_at(page) {
@@ -148,7 +148,7 @@ impl State {
         mark(Mark::PageLeftOut);
     }
 
-    /// Counts the block of a page that comes to be away, or is away no more.
+    /// Counts the mapping block of a page that becomes absent, or is loaded.
     fn count_page(&mut self, at: Pba, away: bool) {
         if mutant(Mutant::PagesAwayNotCounted) {
             return;
@@ -166,7 +166,7 @@ impl State {
         }
     }
 
-    /// Where pages are that are away, of some.
+    /// Addresses of the absent pages in a range.
     pub(in crate::log) fn places_away(
         &self,
         pages: Range<u64>,
@@ -177,7 +177,8 @@ impl State {
         away.filter_map(|page| Some((page, self.page_at(page)?)))
     }
 
-    /// How many blocks of pages count in each segment; for tests, as it looks at all of them.
+    /// Number of valid mapping blocks of absent pages in each segment; for tests, as it examines
+    /// all of them.
     #[must_use]
     pub(in crate::log) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
         let mut counted = BTreeMap::new();
@@ -189,7 +190,7 @@ impl State {
         counted
     }
 
-    /// Whether a mapping block is that of a page that is away: then it is moved.
+    /// Whether a mapping block belongs to an absent page, so that it has to be relocated.
     #[must_use]
     pub(in crate::log) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
         self.offload.is_some()
@@ -198,7 +199,7 @@ impl State {
             && self.page_at(self.index.page_of(first)) == Some(at)
     }
 
-    /// Lets a page that is away be where its block was moved.
+    /// Redirects an absent page to the relocated mapping block.
     pub(in crate::log) fn move_page(&mut self, first: Lba, from: Pba, to: Pba) {
         let still = self.is_page_away(first, from);
         mark_if(Mark::PageMoved, || still);
@@ -208,7 +209,7 @@ impl State {
         }
     }
 
-    /// Notes that the block of a page that is away is elsewhere.
+    /// Records the new address of an absent page's mapping block.
     pub(in crate::log) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
         let page = self.index.page_of(first);
         self.count_page(from, false);
@@ -216,7 +217,8 @@ impl State {
         self.count_page(to, true);
     }
 
-    /// What tells of pages is gone with a segment: none of them is away, so they are in memory.
+    /// Forgets the mapping blocks in a segment that is freed: none belongs to an absent page, so
+    /// their pages are in memory.
     pub(in crate::log) fn forget_pages_in(&mut self, slot: SegmentSlot) {
         if self.offload.is_none() {
             return;

@@ -38,10 +38,10 @@ use crate::scheme::Column;
 pub(in crate::log) use take::{UNREADABLE, end, give_up, run, write};
 pub(in crate::log) use upkeep::Piece;
 
-/// What a checkpoint consists of, by place.
+/// Addresses of the blocks of a checkpoint.
 #[derive(Clone, Debug, Default)]
 pub(in crate::log) struct Parts {
-    /// Mapping blocks, by page; `None` for pages of which nothing is mapped.
+    /// Mapping blocks, by page; `None` for pages without mapped blocks.
     pub pages: Vec<Option<Pba>>,
     /// Directories of mapping blocks.
     pub directories: Vec<Option<Pba>>,
@@ -56,23 +56,23 @@ impl Parts {
     }
 }
 
-/// What a checkpoint fixes.
+/// The scope of a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
     /// Every page that has changed.
     Changes,
-    /// Only what is in segments that are to be freed: the checkpoint knows no more than the one
+    /// Only blocks in segments that are to be freed: the checkpoint covers no more than the one
     /// before.
     Removal,
 }
 
-/// Whether a segment waits for the next checkpoint.
+/// The most urgent reason for the next checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wanted {
     No,
-    /// One could be used again.
+    /// A segment could be reused.
     Soon,
-    /// One is not whole: what else waits for it may be a rebuild, or room for active zones.
+    /// An incomplete segment could be freed: a rebuild, or active zones, may depend on it.
     Now,
 }
 
@@ -82,68 +82,67 @@ struct Attempt {
     number: u64,
     /// Segments from this number on are replayed.
     replay_from: u64,
-    /// What it will consist of.
+    /// Addresses of the blocks written so far.
     parts: Parts,
     /// Pages fixed so far, in order.
     fixed: BTreeSet<Page>,
-    /// It would not tell the truth, or not be whole.
+    /// It would be wrong or incomplete.
     broken: bool,
-    /// The record of it is being written, or is on media: from now on it counts.
+    /// Its record is being written, or is on media: from now on it counts.
     announced: bool,
 }
 
-/// What a page was fixed for.
+/// The purpose for which a page was fixed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fixing {
-    /// The checkpoint being written.
+    /// For the checkpoint being written.
     Checkpoint,
-    /// To leave memory, with the sequence of its block.
+    /// For eviction; with the sequence of its mapping block.
     Leaving(u64),
 }
 
-/// Memory of where a page is.
+/// Memory of an entry in `apart`, in bytes.
 const APART: u64 = in_tree(size_of::<(Page, Option<Pba>)>());
 
-/// What is known of checkpoints.
+/// State of checkpoints.
 #[derive(Debug)]
 pub(in crate::log) struct Checkpoints {
     /// The arithmetic of their addresses.
     pub space: AddressSpace,
-    /// Blocks of users for one of a checkpoint; `None` if none are written.
+    /// Blocks of users for each block of a checkpoint; `None` if none are written.
     share: Option<u32>,
-    /// How many pages are read at a time that nobody asks for, if users need not wait for all.
+    /// Absent pages prefetched at a time, if users need not wait for all.
     on_demand: Option<NonZeroU32>,
-    /// What snapshots say of the newest one: what is on media, or about to be. Its number is a
-    /// sequence, as these never come back.
+    /// The newest checkpoint in snapshots of the superblock: on media, or about to be. Its number
+    /// is a sequence, as these are never reused.
     recorded: CheckpointPointer,
-    /// What the newest one consists of, if there is one that counts.
+    /// Addresses of the newest checkpoint; `None` if there is no valid one.
     newest: Option<Parts>,
-    /// The newest one may miss something.
+    /// The newest checkpoint may miss an entry.
     broken: bool,
-    /// Whether a segment waits until nothing of the newest one is in it.
+    /// Whether a segment waits until it holds no block of the newest checkpoint.
     wanted: Wanted,
-    /// The last one could not be completed.
+    /// The last attempt failed.
     failed: bool,
-    /// Blocks that users wrote for which no block of a checkpoint was written yet.
+    /// Blocks written by users that no block of a checkpoint has been charged to.
     credit: u64,
-    /// Blocks that users wrote since the last one began that fixed all changes.
+    /// Blocks written by users since the last checkpoint of all changes began.
     since: u64,
-    /// It is being recorded that none counts.
+    /// A void record is being written.
     voiding: bool,
     attempt: Option<Attempt>,
-    /// Where pages are that were written since the newest one, and have not changed since they
-    /// were; `None` where nothing is mapped.
+    /// Addresses of pages written since the newest checkpoint and clean since then; `None` for
+    /// pages without mapped blocks.
     apart: BTreeMap<Page, Option<Pba>>,
-    /// Pages that were fixed, of which it is not known yet where: those for a checkpoint, and
-    /// others.
+    /// Pages that were fixed and whose address is not known yet.
     unplaced: BTreeMap<Page, Fixing>,
-    /// Where blocks came to be that are waited for, by their place in the attempt.
+    /// Addresses of blocks in flight, by their position in the attempt.
     placed: Vec<Option<Pba>>,
 }
 
 impl Checkpoints {
-    /// None so far. Snapshots say so, by a number above any on media: superblock zones that could
-    /// not be read, or not be reset, may have the record of one.
+    /// Starts without a checkpoint. Snapshots record that with a number above any on media:
+    /// superblock zones that could not be read, or not reset, may hold the record of a checkpoint.
     #[must_use]
     pub(in crate::log) fn new(
         space: AddressSpace,
@@ -170,13 +169,13 @@ impl Checkpoints {
         }
     }
 
-    /// What snapshots of the superblock say.
+    /// The pointer for snapshots of the superblock.
     #[must_use]
     pub(in crate::log) fn recorded(&self) -> CheckpointPointer {
         self.recorded
     }
 
-    /// Whether any are written.
+    /// Whether checkpoints are written.
     #[must_use]
     pub(in crate::log) fn is_on(&self) -> bool {
         self.share.is_some()
@@ -188,33 +187,32 @@ impl Checkpoints {
         self.attempt.is_some()
     }
 
-    /// Where a page of the newest one is.
+    /// Address of a page in the newest checkpoint.
     #[must_use]
     pub(in crate::log) fn page(&self, page: Page) -> Option<Pba> {
         self.newest.as_ref()?.pages[Lba(page.0).index()]
     }
 
-    /// Whether there are pages, and users need not wait for all of them: how many are read at a
-    /// time that nobody asks for.
+    /// Pages to prefetch at a time; `None` if users wait for all pages, or checkpoints have none.
     #[must_use]
     pub(in crate::log) fn pages_on_demand(&self) -> Option<NonZeroU32> {
         self.on_demand.filter(|_| self.newest.is_some())
     }
 
-    /// The pages of the newest one that say something.
+    /// The pages of the newest checkpoint with mapped blocks.
     pub(in crate::log) fn pages(&self) -> impl Iterator<Item = (Page, Pba)> {
         let pages = self.newest.iter().flat_map(|parts| (0..).map(Page).zip(&parts.pages));
         pages.filter_map(|(page, at)| Some((page, (*at)?)))
     }
 
-    /// Memory that the parts of one take.
+    /// Memory of the addresses of one checkpoint, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of(space: &AddressSpace) -> u64 {
         let places = space.mapping_blocks() + space.mapping_directories();
         places * size_of::<Option<Pba>>() as u64
     }
 
-    /// Memory that they take.
+    /// Memory of checkpoints, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes(&self) -> u64 {
         let under_way = self.attempt.as_ref().map(|attempt| &attempt.parts);
@@ -223,46 +221,48 @@ impl Checkpoints {
         (places.sum::<usize>() * size_of::<Option<Pba>>()) as u64
     }
 
-    /// Memory of what is known of pages beside, if all of them were written since the newest one.
+    /// Memory of `apart` in bytes, if every page was written since the newest checkpoint.
     #[must_use]
     pub(in crate::log) fn bytes_apart_of(space: &AddressSpace) -> u64 {
         space.mapping_blocks() * APART
     }
 
-    /// Memory of what is known of pages beside.
+    /// Memory of `apart` and `unplaced`, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_apart(&self) -> u64 {
         let unplaced = self.unplaced.len() as u64 * in_tree(size_of::<(Page, Fixing)>());
         self.apart.len() as u64 * APART + unplaced
     }
 
-    /// A page is fixed for the checkpoint being written: what else was written of it tells no more.
+    /// Records that a page is fixed for the checkpoint being written: earlier mapping blocks of it
+    /// are obsolete.
     fn begin_placing(&mut self, page: Page) {
         self.apart.remove(&page);
         self.unplaced.insert(page, Fixing::Checkpoint);
     }
 
-    /// It is known where the checkpoint has it.
+    /// Records that the page's address in the checkpoint is known.
     fn end_placing(&mut self, page: Page) {
         if self.unplaced.get(&page) == Some(&Fixing::Checkpoint) {
             self.unplaced.remove(&page);
         }
     }
 
-    /// Whether it is known where an attempt that failed has a page.
+    /// Returns whether a failed attempt knows the address of a page.
     fn end_placing_of(&mut self, page: Page) -> bool {
         let unplaced = self.unplaced.get(&page) == Some(&Fixing::Checkpoint);
         self.end_placing(page);
         !unplaced
     }
 
-    /// A page is fixed to leave memory.
+    /// Records that a page is fixed for eviction.
     pub(in crate::log) fn begin_leaving(&mut self, page: Page, sequence: u64) {
         self.apart.remove(&page);
         self.unplaced.insert(page, Fixing::Leaving(sequence));
     }
 
-    /// It is known where it is, or will never be. Whether it was not fixed again since.
+    /// Records that its address is known, or never will be. Returns whether it was not fixed again
+    /// since.
     pub(in crate::log) fn end_leaving(&mut self, page: Page, sequence: u64) -> bool {
         let ours = self.unplaced.get(&page) == Some(&Fixing::Leaving(sequence));
         if ours {
@@ -271,13 +271,13 @@ impl Checkpoints {
         ours
     }
 
-    /// Notes where a page is that has not changed since it was fixed; `None` if nothing of it is
-    /// mapped.
+    /// Records the address of a page that is clean since it was fixed; `None` if it has no mapped
+    /// blocks.
     pub(in crate::log) fn put_apart(&mut self, page: Page, at: Option<Pba>) {
         self.apart.insert(page, at);
     }
 
-    /// Forgets where pages are, of those that nothing else tells; returns them.
+    /// Forgets and returns pages whose only address satisfies `gone`.
     pub(in crate::log) fn forget(&mut self, gone: impl Fn(Pba) -> bool) -> Vec<Page> {
         let apart = self.apart.iter().filter_map(|(page, at)| Some((*page, (*at)?)));
         let fixed = self.attempt.iter().flat_map(|attempt| {
@@ -298,14 +298,14 @@ impl Checkpoints {
         self.since += 1;
     }
 
-    /// Goes on with the checkpoint that a start has read.
+    /// Adopts the checkpoint that a start has read.
     pub(in crate::log) fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
         self.recorded = pointer;
         self.newest = Some(parts);
     }
 }
 
-/// What says that there is none: segments have generations above zero.
+/// A pointer that records the absence of a checkpoint: segments have generations above zero.
 fn void(number: u64) -> CheckpointPointer {
     let root = BlockLocation { segment: 0, generation: 0, column: Column(0), block: ChunkBlock(0) };
     let (shard, coverage) = (ShardId::default(), Coverage::default());

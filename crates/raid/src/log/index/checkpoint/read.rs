@@ -1,13 +1,13 @@
 //! Reading a checkpoint.
 //!
-//! A checkpoint spares a start the lists of settled segments. It never decides: of two versions of
-//! a block the one with the higher sequence counts, as always, and where a page does not tell which
-//! that is, the block is read that it leads to. Whatever is not as the format says (a block that is
-//! gone, or of another segment, or does not verify) makes the whole checkpoint count for nothing:
-//! recovery begins anew, and replays every list.
+//! With a checkpoint, a start need not read the summaries of settled segments. A checkpoint never
+//! decides. Of two versions of a block the one with the higher sequence is valid, as always; if a
+//! page does not show which that is, the block that it points at is read. Anything that violates
+//! the format (a block that is gone, belongs to another segment, or does not verify) invalidates
+//! the whole checkpoint: recovery begins anew and replays every summary.
 //!
-//! Pages tell addresses by slots; segments get the slots that they had when the checkpoint was
-//! written, so that pages which have not changed can be part of the next one.
+//! Pages contain addresses with slots. Segments get the slots that they had when the checkpoint was
+//! written, so that unchanged pages can be part of the next one.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -39,15 +39,15 @@ use crate::log::segment::table::{Phase, Segment};
 /// Blocks of a checkpoint read at a time.
 const BATCH_BLOCKS: usize = 512;
 
-/// The checkpoint does not count.
+/// The checkpoint is invalid.
 #[derive(Debug)]
 pub(in crate::log) struct Unusable;
 
-/// Reads what a checkpoint consists of, up to the addresses of its pages, puts segments into their
-/// slots, and settles those that need not be replayed.
+/// Reads a checkpoint up to the addresses of its pages, moves segments to their slots, and settles
+/// segments that need not be replayed.
 ///
 /// # Errors
-/// If anything of it is not as it should be.
+/// If any part of it is invalid.
 pub(in crate::log) async fn load(
     core: &Rc<Core>,
     pointer: CheckpointPointer,
@@ -75,7 +75,8 @@ pub(in crate::log) async fn load(
     let parts = read_directories(core, &entries, roots, directories, &pointer).await?;
     check_page_size(core, &parts, pointer.coverage.sequence).await?;
     let mut state = core.state.borrow_mut();
-    // Whatever ceilings say, no number is given out again: those of settled segments are not seen.
+    // Numbers are never assigned again, even above a recorded ceiling: settled segments are not
+    // scanned for theirs.
     state.next_sequence = state.next_sequence.max(pointer.coverage.sequence + 1);
     state.next_segment = state.next_segment.max(pointer.replay_from);
     state.ceilings_to_record.1 = state
@@ -88,7 +89,7 @@ pub(in crate::log) async fn load(
     Ok(())
 }
 
-/// Blocks of tabled segments cannot be verified without their tables.
+/// Blocks of segments with a stripe table cannot be verified without it.
 async fn load_tables(core: &Rc<Core>) -> Result<(), Unusable> {
     let tabled: Vec<_> = {
         let state = core.state.borrow();
@@ -107,7 +108,7 @@ async fn load_tables(core: &Rc<Core>) -> Result<(), Unusable> {
     Ok(())
 }
 
-/// The chain of root blocks, and where they are.
+/// The chain of root blocks, with their addresses.
 async fn read_chain(
     core: &Rc<Core>,
     pointer: &CheckpointPointer,
@@ -144,7 +145,7 @@ fn place_of(core: &Core, location: &BlockLocation) -> Option<BlockPlace> {
     inside.then_some(BlockPlace { slot, column, block })
 }
 
-/// Puts every segment into the slot that it had.
+/// Moves every segment to the slot that it had.
 fn rearrange(
     core: &Core,
     entries: &BTreeMap<SegmentSlot, SegmentEntry>,
@@ -155,7 +156,7 @@ fn rearrange(
     core.state.borrow_mut().segments.rearrange(wanted)
 }
 
-/// Settles the segments in which nothing is that the pages do not tell.
+/// Settles the segments whose contents are completely covered by the pages.
 fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_from: u64) {
     let mut state = core.state.borrow_mut();
     for (slot, segment) in state.segments.iter_mut() {
@@ -217,15 +218,15 @@ async fn read_directories(
     Ok(Parts { pages, directories, roots })
 }
 
-/// Pages of another size tell of other blocks than where they are listed says. Any one of them
-/// shows that; not before users are served, if all are left for later.
+/// Pages of another size would contain other blocks than their position implies. Any one page shows
+/// that. If all pages are loaded on demand, none is checked before users are served.
 async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: u64) -> Result<(), Unusable> {
     let mut pages = (0..).map(Page).zip(&parts.pages);
     let first = pages.find_map(|(page, at)| Some((page, (*at)?)));
     read_pages(core, first.as_slice(), newest).await.map(|_| ())
 }
 
-/// The segments that a checkpoint lists and that are still there.
+/// The segments that a checkpoint lists and that still exist.
 struct Known {
     space: PbaSpace,
     /// The shapes of segments, by slot.
@@ -248,7 +249,7 @@ impl Known {
         Self { space: state.space, shapes }
     }
 
-    /// The place of an address, if it is in one of them.
+    /// The place of an address, if it is in one of these segments.
     fn place(&self, pba: Pba) -> Option<BlockPlace> {
         let place = self.space.place(pba);
         let shape = self.shapes.get(place.slot.index())?.as_ref()?;
@@ -265,7 +266,7 @@ async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlo
     found.ok_or(Unusable)
 }
 
-/// Reads pages, none of them newer than the checkpoint.
+/// Reads pages; none may be newer than the checkpoint.
 pub(in crate::log) async fn read_pages(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
@@ -279,9 +280,9 @@ pub(in crate::log) async fn read_pages(
     listed.iter().zip(found).map(decode).collect()
 }
 
-/// Reads the blocks of pages for those who have no other way to what they tell; `None` for what is
-/// lost. Moved out meanwhile, they are still where they were. What they tell takes four times as
-/// much memory.
+/// Reads the mapping blocks of pages for callers without an alternative source; `None` for lost
+/// ones. Blocks relocated meanwhile are still in their old place. The decoded entries take four
+/// times as much memory.
 pub(in crate::log) async fn read_page_blocks(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
@@ -302,7 +303,7 @@ fn is_of_checkpoint(block: &FoundBlock) -> bool {
     block.identity.kind == ContentKind::Mapping
 }
 
-/// The page in a block, not newer than the checkpoint.
+/// The page in a block, if it is not newer than the checkpoint.
 pub(in crate::log) fn page_in(
     state: &State,
     page: Page,

@@ -13,11 +13,10 @@ use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};
 use crate::log::write::lane::Lifetime;
 
-/// Why nothing is served any more that needs a page which is not what it seemed.
-pub(in crate::log) const UNREADABLE: &str =
-    "a page of the index cannot be read: start the array again, it will do without";
+/// Reason why requests fail that need an invalid page.
+pub(in crate::log) const UNREADABLE: &str = "a page of the index cannot be read: start the array again, which rebuilds the index without it";
 
-/// Blocks of a checkpoint that are under way at a time.
+/// Blocks of a checkpoint that are in flight at a time.
 const BATCH_BLOCKS: usize = 64;
 
 /// Writes checkpoints when they are due, until the volume closes.
@@ -32,14 +31,14 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
         core.state.borrow_mut().end_checkpoint(taken, core.refusing.get());
         core.changed.open();
         if !taken && !core.closing.get() {
-            // What kept it from being written has to change first.
+            // The reason why it was not written has to change first.
             core.changed.wait().await;
         }
     }
 }
 
-/// `None` as well if none is due any more: what was recorded meanwhile may have broken the one
-/// before it.
+/// Writes a checkpoint. `None` also if none is due any more: a concurrent record may have broken
+/// the one before it.
 async fn take(core: &Rc<Core>) -> Option<()> {
     check_writable(core).await.ok()?;
     let pages = {
@@ -93,8 +92,7 @@ async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
     Some(())
 }
 
-/// Writes the chain from its end on, as every block names the one after it; returns the first
-/// block.
+/// Writes the chain from its end, as every block names the next; returns the first block.
 async fn write_chain(core: &Rc<Core>) -> Option<(RootBlock, BlockLocation)> {
     let writable = check_writable(core).await;
     writable.ok()?;
@@ -116,13 +114,13 @@ async fn write_chain(core: &Rc<Core>) -> Option<(RootBlock, BlockLocation)> {
     None
 }
 
-/// Fixes at most `most` blocks and writes them like a user; returns where they are.
+/// Fixes at most `most` blocks and writes them like a user; returns their addresses.
 pub(in crate::log) async fn write(
     core: &Rc<Core>,
     most: usize,
     fix: impl FnOnce(&mut State) -> Vec<Piece>,
 ) -> Option<Vec<Pba>> {
-    // Where blocks come to be is told of one batch at a time.
+    // Addresses are reported for one batch at a time.
     let _turn = core.fixing.acquire().await;
     let _admitted = core.admission.acquire_many(most as u64).await;
     check_writable(core).await.ok()?;
@@ -156,10 +154,10 @@ pub(in crate::log) async fn write(
     placed.into_iter().collect()
 }
 
-/// Makes durable that no checkpoint counts.
+/// Makes durable that no checkpoint is valid.
 ///
 /// # Errors
-/// If writes stop.
+/// If writes have stopped.
 pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
     let pointer = core.state.borrow_mut().begin_void();
     core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await?;
@@ -167,14 +165,14 @@ pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Lets the next start do without checkpoints, and stops, if it is news that a page is not what it
-/// seemed.
+/// Voids checkpoints for the next start and stops the volume, if `is_news` confirms that an invalid
+/// page was not known before.
 pub(in crate::log) async fn give_up(core: &Rc<Core>, is_news: impl FnOnce(&mut State) -> bool) {
     if !is_news(&mut core.state.borrow_mut()) || core.closing.get() {
         return;
     }
     core.changed.open();
-    // Where that cannot be recorded too few drives are left, and the state says so.
+    // If that cannot be recorded, too few drives are left, and the state has the reason.
     let _recorded = end(core).await;
     let mut state = core.state.borrow_mut();
     if state.recovering.is_some() {

@@ -1,4 +1,4 @@
-//! What the state knows and decides about checkpoints.
+//! Decisions of the state about checkpoints.
 
 use std::collections::BTreeSet;
 
@@ -22,14 +22,14 @@ use crate::log::segment::table::{Phase, Segment};
 
 /// A block of a checkpoint, fixed.
 pub(in crate::log) struct Piece {
-    /// The first block of the volume that a page tells of; zero for others.
+    /// First block of the volume that a page maps; zero for other blocks.
     pub(super) lba: Lba,
     pub(in crate::log) sequence: u64,
     pub(super) data: Bytes,
 }
 
 impl State {
-    /// What the next checkpoint is to fix, if one is due.
+    /// The scope of the next checkpoint, if one is due.
     pub(super) fn next_checkpoint(&self) -> Option<Extent> {
         let checkpoints = &self.checkpoints;
         let share = u64::from(checkpoints.share?);
@@ -41,7 +41,7 @@ impl State {
         let told = changed + checkpoints.apart.len() as u64;
         let directories = told.min(checkpoints.space.mapping_directories());
         let cost = changed + directories + self.root_blocks();
-        // What is in segments being filled is replayed in any case: a checkpoint for less gains
+        // Segments being filled are replayed in any case: a checkpoint for less than this gains
         // nothing.
         let least = self.geometry.data_blocks() / 2;
         match () {
@@ -54,7 +54,7 @@ impl State {
             }
             () if checkpoints.newest.is_none() || checkpoints.broken => None,
             () if checkpoints.wanted == Wanted::Now => Some(Extent::Removal),
-            // A page and its directory at the least.
+            // At least a page and its directory.
             () if checkpoints.credit < share * (self.root_blocks() + 2) => None,
             () if checkpoints.wanted == Wanted::Soon => Some(Extent::Removal),
             () => None,
@@ -68,10 +68,10 @@ impl State {
             + lists(space.mapping_directories(), ROOT_ADDRESSES)
     }
 
-    /// Begins a checkpoint; returns the pages to be fixed.
+    /// Begins a checkpoint; returns the pages to fix.
     pub(super) fn begin_checkpoint(&mut self, extent: Extent) -> Vec<Page> {
         let Checkpoints { broken, voiding, .. } = self.checkpoints;
-        // It repeats what the one before it says.
+        // Whether it covers the same as the one before.
         let repeats = extent == Extent::Removal;
         assert!(!(repeats && (broken || voiding)), "a checkpoint of one that does not count");
         for (_, segment) in self.segments.iter_mut() {
@@ -93,7 +93,7 @@ impl State {
         };
         let mut parts = checkpoints.newest.clone().unwrap_or_else(none);
         parts.roots.clear();
-        // What was written since tells what has not changed since then.
+        // Pages written since and clean are reused.
         for (page, at) in &checkpoints.apart {
             parts.pages[Lba(page.0).index()] = *at;
             parts.directories[directory_of(*page)] = None;
@@ -106,7 +106,7 @@ impl State {
         let mut to_fix: Vec<_> =
             if extent == Extent::Changes { self.index.changed().collect() } else { Vec::new() };
         if extent == Extent::Changes && !mutant(Mutant::LeavingPageLeftOut) {
-            // Nothing tells yet what those are that are being written.
+            // The addresses of pages in flight are not known yet.
             to_fix.extend(self.checkpoints.unplaced.keys());
         }
         let changed = to_fix.len();
@@ -115,7 +115,7 @@ impl State {
         to_fix.sort_unstable();
         to_fix.dedup();
         mark_if(Mark::CheckpointPageMoved, || to_fix.len() > changed);
-        // A directory that has to go is written again, whatever it lists.
+        // A directory in a segment that is to be freed is written again, with the same contents.
         for directory in &mut parts.directories {
             if leaving(self, directory) {
                 *directory = None;
@@ -137,7 +137,7 @@ impl State {
         to_fix
     }
 
-    /// Whether a segment is about to be freed, so that no block of a checkpoint can stay in it.
+    /// Whether a segment is about to be freed, so that it must not hold blocks of a checkpoint.
     pub(in crate::log) fn is_leaving(&self, slot: SegmentSlot) -> bool {
         let Some(segment) = self.segments.get(slot) else { return false };
         match segment.phase {
@@ -147,8 +147,8 @@ impl State {
         }
     }
 
-    /// Fixes a page for the checkpoint being written: what it says from now on is what is known
-    /// now. `None` if it says nothing.
+    /// Fixes a page for the checkpoint being written: its mapping block will contain the current
+    /// entries. `None` if it has no mapped blocks.
     pub(super) fn fix_page(&mut self, page: Page) -> Option<Piece> {
         let piece = self.encode_page(page);
         self.attempt().fixed.insert(page);
@@ -161,7 +161,7 @@ impl State {
         piece
     }
 
-    /// What a page says; from now on it has not changed. `None` if it says nothing.
+    /// Encodes the entries of a page and marks it clean. `None` if it has no mapped blocks.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
         let entries = self.index.stored(page, self.checkpoints.space.entry_bytes);
         if !mutant(Mutant::PageFixedLate) {
@@ -177,7 +177,7 @@ impl State {
         Some(Piece { lba: first, sequence, data })
     }
 
-    /// Which blocks of a page in memory read as zeros because of a tombstone, a bit each.
+    /// Blocks of a page in memory that read as zeros because of a tombstone, a bit each.
     fn trims_of(&self, page: Page) -> Vec<u8> {
         let count = self.index.count_of(page);
         if self.tombstones.is_empty() {
@@ -186,7 +186,7 @@ impl State {
         let mut trims = Vec::with_capacity(count);
         let is_trim = |pba: Option<Pba>| pba.is_some_and(|pba| self.tombstones.contains_key(&pba));
         self.index.tell_all(page, |pba| trims.push(is_trim(pba)));
-        // In memory the last page may have more than the volume.
+        // In memory the last page may extend beyond the volume.
         trims.truncate(count);
         packed(&trims, |trim| *trim)
     }
@@ -195,7 +195,7 @@ impl State {
         self.checkpoints.attempt.as_mut().expect("a checkpoint is being written")
     }
 
-    /// Notes where a page is.
+    /// Records the address of a page.
     pub(super) fn place_page(&mut self, page: Page, at: Option<Pba>) {
         let directory = directory_of(page);
         let index = Lba(page.0).index();
@@ -205,8 +205,8 @@ impl State {
         self.checkpoints.end_placing(page);
     }
 
-    /// Takes a page over that was written since the checkpoint began, or before, if it tells what
-    /// is known now and can stay where it is.
+    /// Adopts a page written before or since the checkpoint began, if its mapping block has the
+    /// current entries and can stay in its place.
     pub(super) fn adopt_page(&mut self, page: Page) -> bool {
         let at = self.page_at(page).filter(|_| self.checkpoints.apart.contains_key(&page));
         let at = at.filter(|at| !self.is_leaving(self.space.place(*at).slot));
@@ -222,8 +222,8 @@ impl State {
         true
     }
 
-    /// Where a mapping block tells what is in a page now; `None` if none does, or nothing is
-    /// mapped.
+    /// Address of the mapping block with the current entries of a page; `None` if there is none, or
+    /// the page has no mapped blocks.
     pub(in crate::log) fn page_at(&self, page: Page) -> Option<Pba> {
         if self.index.has_changed(page) || !self.page_is_placed(page) {
             return None;
@@ -237,12 +237,12 @@ impl State {
         parts.and_then(|parts| parts.pages[Lba(page.0).index()])
     }
 
-    /// Whether it is known where what a page tells is, if something does.
+    /// Whether the address of a page's current contents is known, if it has any.
     pub(in crate::log) fn page_is_placed(&self, page: Page) -> bool {
         !self.checkpoints.unplaced.contains_key(&page)
     }
 
-    /// The directories to be written, by number.
+    /// Numbers of the directories to be written.
     pub(super) fn missing_directories(&mut self) -> Vec<usize> {
         let parts = &self.attempt().parts;
         let of_directory = parts.pages.chunks(DIRECTORY_ENTRIES as usize);
@@ -271,7 +271,7 @@ impl State {
         Piece { lba: Lba(0), sequence, data: block.encode(&self.checkpoints.space) }
     }
 
-    /// Notes where a directory is.
+    /// Records the address of a directory.
     pub(super) fn place_directory(&mut self, number: usize, at: Pba) {
         self.attempt().parts.directories[number] = Some(at);
     }
@@ -279,7 +279,7 @@ impl State {
     /// The chain of root blocks, without their links.
     pub(super) fn chain(&mut self) -> Vec<RootBlock> {
         let sequence = self.take_sequence();
-        // Blocks of pages that are on media only are live here, and of no use to a start.
+        // Mapping blocks of absent pages are valid here, and of no use to a start.
         let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
             segment: segment.id,
             generation: segment.generation,
@@ -330,7 +330,7 @@ impl State {
         checkpoints.credit = checkpoints.credit.saturating_sub(spent);
     }
 
-    /// Notes where a root block is; returns how others name it.
+    /// Records the address of a root block; returns the reference to it.
     pub(super) fn place_root(&mut self, at: Pba) -> Option<BlockLocation> {
         self.attempt().parts.roots.push(at);
         let place = self.space.place(at);
@@ -339,7 +339,8 @@ impl State {
         Some(BlockLocation { segment, generation, column: place.column, block: place.block })
     }
 
-    /// Whether what was written may become the newest checkpoint; then the next records say so.
+    /// Whether the blocks written may become the newest checkpoint; if so, the next records contain
+    /// it.
     pub(super) fn announce_checkpoint(
         &mut self,
         root: &RootBlock,
@@ -357,13 +358,13 @@ impl State {
         Some(pointer)
     }
 
-    /// Ends an attempt: what was written is the newest checkpoint, or counts for nothing.
+    /// Ends an attempt: its blocks are the newest checkpoint, or are discarded.
     pub(super) fn end_checkpoint(&mut self, durable: bool, closing: bool) {
         let Some(attempt) = self.checkpoints.attempt.take() else { return };
-        // Whoever still waits says so again.
+        // Segments that still wait will say so again.
         self.checkpoints.wanted = Wanted::No;
-        // Unless what is recorded now says that there is none. It may have broken meanwhile: it
-        // counts all the same, until that is recorded.
+        // Unless a void record was made meanwhile. If the checkpoint broke meanwhile, it counts
+        // until that is recorded.
         let taken = durable && self.checkpoints.recorded.number == attempt.number;
         mark_if(Mark::CheckpointBrokenInRecord, || taken && attempt.broken);
         self.checkpoints.failed = !(taken || closing);
@@ -391,8 +392,8 @@ impl State {
         self.count_reached();
     }
 
-    /// What was fixed for a checkpoint that did not come about tells what it told, if pages may be
-    /// on media only; else it is fixed again for the next one.
+    /// If pages may be absent, pages fixed for a failed checkpoint keep their new addresses; else
+    /// they are fixed again for the next one.
     fn keep_fixed(&mut self, attempt: &Attempt) {
         for page in &attempt.fixed {
             let at = attempt.parts.pages[Lba(page.0).index()];
@@ -406,7 +407,7 @@ impl State {
         }
     }
 
-    /// Counts anew which segments hold blocks of checkpoints.
+    /// Recounts the blocks of checkpoints in each segment.
     pub(in crate::log) fn count_reached(&mut self) {
         for (_, segment) in self.segments.iter_mut() {
             segment.reached = 0;
@@ -422,7 +423,7 @@ impl State {
         }
     }
 
-    /// Notes where a block of a checkpoint came to be.
+    /// Records the address of a block of a checkpoint.
     pub(in crate::log) fn place_piece(&mut self, piece: usize, at: Pba) {
         if let Some(placed) = self.checkpoints.placed.get_mut(piece) {
             *placed = Some(at);
@@ -430,8 +431,8 @@ impl State {
         }
     }
 
-    /// Whether a segment can be freed as far as checkpoints go: nothing of them is in it, or users
-    /// wait, or there will be none without.
+    /// Whether checkpoints permit a segment to be freed: it holds none of their blocks, or users
+    /// wait, or there will be no checkpoint otherwise.
     pub(in crate::log) fn may_leave_checkpoint(&self, segment: &Segment) -> bool {
         let Checkpoints { newest, broken, failed, .. } = &self.checkpoints;
         let none = newest.is_none() && !self.checkpoints.is_under_way();
@@ -439,21 +440,21 @@ impl State {
         segment.reached == 0 || none_comes || self.users_wait()
     }
 
-    /// Whether somebody waits for room, or recovery may need it.
+    /// Whether a task waits for space, or recovery may need it.
     fn users_wait(&self) -> bool {
         let queued = self.user.queued() > 0 || self.relocation.queued() > 0;
         let urgent = queued || self.recovering.is_some() || self.free_segments() == 0;
         urgent && !self.has_room(StreamKind::User)
     }
 
-    /// Notes that a segment waits for the next checkpoint, if it has to be freed; whether that is
-    /// news.
+    /// Records that a segment has to be freed and waits for the next checkpoint; returns whether
+    /// that is new.
     pub(in crate::log) fn want_checkpoint(&mut self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let wanted = match () {
             () if segment.damaged || segment.phase == Phase::Leftover => Wanted::Now,
             () if self.need_now() != Need::Nothing => Wanted::Soon,
-            // What the next checkpoint writes could itself be all that is in a segment.
+            // The blocks of the next checkpoint could be all that this frees.
             () => Wanted::No,
         };
         let news = wanted > self.checkpoints.wanted && !self.checkpoints.is_under_way();
@@ -461,7 +462,7 @@ impl State {
         news
     }
 
-    /// Whether no checkpoint may count any more once a segment is freed.
+    /// Whether freeing a segment invalidates the newest checkpoint.
     pub(in crate::log) fn ends_checkpoint(&self, slot: SegmentSlot) -> bool {
         let Checkpoints { newest, attempt, .. } = &self.checkpoints;
         let reached = self.segments[slot].reached > 0;
@@ -474,20 +475,20 @@ impl State {
         newest.is_some() && (broken || reached) || attempt.as_ref().is_some_and(announced)
     }
 
-    /// Notes that a segment is freed.
+    /// Records that a segment is freed.
     pub(in crate::log) fn note_freed(&mut self, slot: SegmentSlot) {
         let reached = self.segments[slot].reached > 0;
         if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| reached) {
             attempt.broken = true;
         }
-        // Whoever waits to know where blocks are that went with it writes them again.
+        // Pages in flight to the freed segment will be written again.
         let space = self.space;
         let gone = |at: &Option<Pba>| at.is_some_and(|pba| space.place(pba).slot == slot);
         self.checkpoints.placed.iter_mut().filter(|at| gone(at)).for_each(|at| *at = None);
         self.forget_pages_in(slot);
     }
 
-    /// Notes that an entry comes to point into a segment.
+    /// Records that an entry is redirected into a segment.
     pub(in crate::log) fn note_mapped(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         let (settled, settling) = (segment.settled, segment.settling);
@@ -498,7 +499,7 @@ impl State {
         }
     }
 
-    /// Lets the next records say that there is no checkpoint.
+    /// Begins to record that there is no checkpoint.
     pub(super) fn begin_void(&mut self) -> CheckpointPointer {
         mark(Mark::CheckpointVoided);
         if let Some(attempt) = &mut self.checkpoints.attempt {
@@ -509,15 +510,15 @@ impl State {
         self.checkpoints.recorded
     }
 
-    /// Notes that media say so.
+    /// Ends it: media have that record.
     pub(super) fn end_void(&mut self) {
         self.checkpoints.broken = false;
         self.checkpoints.voiding = false;
-        // Of the others nothing is mapped, or they have changed.
+        // The other pages have no mapped blocks, or are dirty.
         let parts = self.checkpoints.newest.take().unwrap_or_default();
         let told = (0..).map(Page).zip(parts.pages).filter(|(_, at)| at.is_some());
         for (page, at) in told {
-            // The block is there still, and what it tells; checkpoints to come may list it.
+            // The mapping block is still there with its contents; later checkpoints may list it.
             let fixed = |attempt: &Attempt| attempt.fixed.contains(&page);
             let elsewhere = self.checkpoints.apart.contains_key(&page)
                 || !self.page_is_placed(page)

@@ -1,8 +1,7 @@
 //! The entries of the index in memory: all of them one after the other, or page by page.
 //!
-//! An entry is a number, zero for a block that is nowhere, else one more than its address. What
-//! numbers mean is decided by the index; that a page is in memory whose entries are changed is the
-//! caller's to know.
+//! An entry is zero for an unmapped block, else its address plus one. The index interprets entries,
+//! and the caller makes sure that pages are in memory before their entries are changed.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -12,7 +11,7 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::address::{Divisor, Page, Pba};
 use crate::log::format::checkpoint::StoredEntries;
 
-/// An entry of the index: nothing, or an address and one more.
+/// An entry of the index: unmapped, or an address plus one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::log) struct Entry(u64);
 
@@ -23,14 +22,14 @@ impl From<Pba> for Entry {
 }
 
 impl Entry {
-    /// Where it leads to.
+    /// The address, unless unmapped.
     #[must_use]
     pub(in crate::log) fn address(self) -> Option<Pba> {
         self.0.checked_sub(1).map(Pba)
     }
 }
 
-/// Entries of the index, of a width.
+/// Entries of one width.
 pub(in crate::log) enum Entries<T> {
     /// All of them, one after the other.
     Whole(Vec<T>),
@@ -50,7 +49,7 @@ impl<T: Copy + Default> Entries<T> {
         }
     }
 
-    /// Loads entries, those that there are, so that they are in the processor's caches.
+    /// Prefetches existing entries into the processor's caches.
     fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         let Self::Whole(entries) = self else { return };
         lbas.filter_map(|lba| entries.get(lba.index())).for_each(|entry| {
@@ -58,7 +57,7 @@ impl<T: Copy + Default> Entries<T> {
         });
     }
 
-    /// Where the entry of a block is, whose page is in memory.
+    /// The entry of a block whose page is in memory.
     fn place(&mut self, lba: Lba, pages: Divisor) -> &mut T {
         match self {
             Self::Whole(entries) => &mut entries[lba.index()],
@@ -70,7 +69,7 @@ impl<T: Copy + Default> Entries<T> {
         }
     }
 
-    /// The entries of a page; none if it is not in memory.
+    /// The entries of a page; empty if it is not in memory.
     fn of_page(&self, page: Page, entries_of_page: u64) -> &[T] {
         match self {
             Self::Whole(entries) => &entries[range_of(page, entries_of_page, entries.len())],
@@ -78,7 +77,7 @@ impl<T: Copy + Default> Entries<T> {
         }
     }
 
-    /// The same of one that is, to be changed.
+    /// The same for changes; the page is in memory.
     fn of_page_mut(&mut self, page: Page, entries_of_page: u64) -> &mut [T] {
         match self {
             Self::Whole(entries) => {
@@ -96,7 +95,7 @@ impl<T: Copy + Default> Entries<T> {
         }
     }
 
-    /// Puts a page into memory, with nothing mapped, or takes it out; whether it was there.
+    /// Puts an unmapped page into memory, or takes it out; returns whether it was there.
     fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
         let Self::Paged(entries) = self else { return true };
         let empty = || vec![T::default(); Lba(entries_of_page).index()].into_boxed_slice();
@@ -115,7 +114,7 @@ impl<T: Copy + Default> Entries<T> {
     }
 }
 
-/// What the allocator takes beside each page that is in memory.
+/// Overhead of the allocator for each page in memory, in bytes.
 pub(in crate::log) const ALLOCATED: u64 = 16;
 
 pub(in crate::log) enum Table {
@@ -149,7 +148,7 @@ impl Table {
         }
     }
 
-    /// Loads entries, so that they are in the processor's caches.
+    /// Prefetches entries into the processor's caches.
     pub(super) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         match self {
             Self::Narrow(entries) => entries.touch(lbas),
@@ -157,7 +156,7 @@ impl Table {
         }
     }
 
-    /// Replaces an entry; returns the one before.
+    /// Replaces an entry; returns the former one.
     #[inline]
     pub(super) fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
         match self {
@@ -169,7 +168,7 @@ impl Table {
         }
     }
 
-    /// Fills in entries of a page where none is.
+    /// Fills in entries of a page that has none.
     pub(super) fn fill(&mut self, page: Page, of_page: u64, entries: &[Entry]) {
         match self {
             Self::Narrow(table) => {
@@ -181,7 +180,7 @@ impl Table {
         }
     }
 
-    /// Tells the entries of a page, if it is in memory.
+    /// Calls `to` with the entries of a page, if it is in memory.
     pub(super) fn tell(&self, page: Page, of_page: u64, mut to: impl FnMut(Entry)) {
         match self {
             Self::Narrow(table) => {
@@ -236,7 +235,7 @@ impl Table {
     }
 }
 
-/// The places of a page's entries among so many.
+/// The positions of a page's entries among so many.
 fn range_of(page: Page, entries_of_page: u64, entries: usize) -> Range<usize> {
     let first = Lba(page.0 * entries_of_page).index();
     first..entries.min(first + Lba(entries_of_page).index())

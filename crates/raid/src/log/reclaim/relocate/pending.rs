@@ -1,8 +1,8 @@
-//! What is queued for a block that is moved: its data as it is, the knowledge that it was lost, or
-//! what points at it of what a tombstone hides.
+//! Queues a relocated block: its data, the mark of a lost block, or the live extents of a tombstone
+//! block.
 //!
-//! Nothing here waits. Blocks keep the sequences that they have, so that a copy supersedes nothing
-//! that is newer than what was moved.
+//! Nothing here waits. Blocks keep their sequences, so that a copy supersedes no version newer than
+//! the original.
 
 use std::cmp::Reverse;
 use std::iter::once;
@@ -33,7 +33,7 @@ pub(super) fn queue_blocks(
     lifetime: Lifetime,
     mut blocks: Vec<Moving>,
 ) -> Option<TicketReceiver> {
-    // Once the volume closes nobody writes them any more: whoever waited would wait for ever.
+    // Once the volume closes they would never be written, and a task would wait for them for ever.
     if blocks.is_empty() || core.closing.get() {
         return None;
     }
@@ -72,13 +72,13 @@ fn share_sequence(seed: Seed, blocks: &mut [Moving]) {
     }
 }
 
-/// What is to be written elsewhere.
+/// A relocated item to be written.
 pub(in crate::log) enum Moving {
     Data(MovedData),
     Trim(TrimExtent, Pba),
 }
 
-/// A data block, and where it was.
+/// A data block and its former address.
 pub(in crate::log) struct MovedData {
     identity: BlockIdentity,
     data: Bytes,
@@ -94,7 +94,7 @@ impl MovedData {
     }
 }
 
-/// Adds what has to be written elsewhere for what was read of a listed block.
+/// Adds the items to be written for a listed block that was read.
 pub(super) fn pending_or_lost(
     core: &Core,
     (place, entry): &ListedBlock,
@@ -104,13 +104,14 @@ pub(super) fn pending_or_lost(
     let pba = core.state.borrow().space.pba(*place);
     let before = moving.len();
     pending_of(core, pba, entry, found, moving);
-    // What no list names is looked for where the index points: it is not what is there, then.
+    // A block that no summary lists is searched where the index points: the block found there is
+    // another.
     if moving.len() == before && entry.kind == EntryKind::Empty {
         moving.extend(lost_blocks(&mut core.state.borrow_mut(), pba));
     }
 }
 
-/// Adds what has to be written elsewhere for a live block at `pba`.
+/// Adds the items to be written for a live block at `pba`.
 pub(super) fn pending_of(
     core: &Core,
     pba: Pba,
@@ -151,7 +152,7 @@ pub(super) fn pending_of(
             };
             moving.push(Moving::Data(MovedData { identity, data, from: pba }));
         }
-        // Beyond repair: what moves is the knowledge that it is lost.
+        // Beyond repair: a mark of the lost block is relocated.
         _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
             mark(Mark::LostBlockMoved);
             moving.push(lost_block(&state, pba, listed.lba, listed.sequence));
@@ -160,7 +161,7 @@ pub(super) fn pending_of(
     }
 }
 
-/// The mark that a block is lost. It has the sequence of what was lost, so that it hides older
+/// The mark of a lost block. It has the sequence of the lost version, so that it hides older
 /// versions and newer ones hide it.
 pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
     let data = zero_blocks(BlockCount(1));
@@ -168,8 +169,8 @@ pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u
     Moving::Data(MovedData { identity, data, from })
 }
 
-/// Marks the blocks of the volume that point at an unreadable block of which nothing is known.
-/// They get a new sequence: then an error is certain, an older version impossible.
+/// Marks the blocks of the volume that point at an unreadable block of unknown contents. They get a
+/// new sequence: reading them is then an error for certain, and never returns an older version.
 fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
     let lbas = (0..state.config.volume_blocks).map(Lba);
     let pointing: Vec<_> = lbas.filter(|lba| state.index.get(*lba) == Some(pba)).collect();
@@ -181,8 +182,8 @@ fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
     pointing.into_iter().map(|lba| lost_block(state, pba, lba, sequence)).collect()
 }
 
-/// The extents of a tombstone block that are still needed, cut to what points at it. Extents
-/// older than every other segment are not: there is nothing left that they could hide.
+/// The live extents of a tombstone block, cut to the entries that point at it. Extents older than
+/// every other segment are dropped: nothing is left that they could hide.
 fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
     let array = state.config.array;
     let blocks = state.config.volume_blocks;
@@ -199,9 +200,9 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
         .collect()
 }
 
-/// The same, each block by the newest extent of it. A tombstone that was moved may have come into
-/// one block with a newer one of the same blocks of the volume, and what points at that block is
-/// the newer one.
+/// Merges extents: each block keeps its newest one. A relocated tombstone may share a block with a
+/// newer one of the same blocks of the volume; entries that point at that block refer to the newer
+/// one.
 pub(in crate::log) fn newest_of(mut extents: Vec<TrimExtent>) -> Vec<TrimExtent> {
     let mut places: Vec<_> = extents.iter().map(range_of).collect();
     places.sort_unstable_by_key(|place| place.start);
@@ -214,7 +215,7 @@ pub(in crate::log) fn newest_of(mut extents: Vec<TrimExtent>) -> Vec<TrimExtent>
         let Range { mut start, end } = range_of(&extent);
         let mut newer: Vec<_> = newest.iter().map(range_of).collect();
         newer.sort_unstable_by_key(|place| place.start);
-        // And an empty one behind it, for what is left.
+        // The empty range at the end handles the rest.
         for place in newer.into_iter().chain(once(end..end)) {
             let (from, to) = (place.start.min(end), place.end);
             if start < from {
@@ -230,10 +231,11 @@ fn range_of(extent: &TrimExtent) -> Range<u64> {
     extent.lba.0..extent.lba.0 + extent.blocks
 }
 
-/// What is still needed of an extent, from the first to the last block that points at it, with the
-/// oldest sequence of all other segments. Blocks between them that point elsewhere have something
-/// newer, which hides the extent wherever both are found: without them one trim that was written
-/// into here and there would become a hundred thousand, and moving a block take hundreds.
+/// The live part of an extent, from the first to the last block that points at it; `None` if it is
+/// older than all other segments (`oldest` is their oldest sequence). Blocks between that point
+/// elsewhere have a newer version, which hides the extent wherever both are found. Cutting these
+/// out would turn a trim with scattered writes into a hundred thousand extents, and relocating a
+/// block would take hundreds of blocks.
 pub(in crate::log) fn moved_run(
     state: &mut State,
     extent: TrimExtent,

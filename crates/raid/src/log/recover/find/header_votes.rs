@@ -1,6 +1,6 @@
 //! Identifies a segment from the blocks behind a damaged header.
 //!
-//! Fault model: any of these blocks may be damaged or unreadable. The majority of those that verify
+//! Fault model: any of these blocks may be damaged or unreadable. The majority of verifying blocks
 //! decides, and only a block of the right column counts.
 
 use std::collections::BTreeMap;

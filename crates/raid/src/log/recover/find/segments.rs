@@ -174,7 +174,7 @@ fn mark_unlisted(core: &Core, generation: u64) {
     mark_if(Mark::UnlistedReset, || !core.state.borrow().dead.contains(generation));
 }
 
-/// A number seen on media is never assigned again, whatever the recorded ceiling.
+/// A number seen on media is never assigned again, even above the recorded ceiling.
 fn raise_counters(state: &mut State) {
     let seen = state.segments.iter();
     let seen = seen.fold((0, 0), |(id, generation): (u64, u64), (_, segment)| {

@@ -1,19 +1,22 @@
-//! How a start writes where nobody says: the policy that suits the drives, as far as it fits the
-//! array.
+//! Chooses the write policy of a start when none is given: the best one for the drives that fits
+//! the array.
 //!
-//! [`WritePolicy::for_drives`] begins with what drives are best at: as many segments for users as
-//! half of the zones that may be active allow, and Zone Write of everything that waits, or Zone
-//! Append where a [`WriteProfile`] says that this is faster. Where it says that drives take a chunk
-//! sooner than the engine makes a stripe, nothing ever waits for a zone, so that there is nothing
-//! to be gained by more of them, but by fewer stripes: one segment at a time for each lifetime, and
-//! one with larger chunks for large requests, and for small ones while enough of these wait to fill
-//! it. Where that does not fit it gives up something, and then something else; the policy of the
-//! array's own shape is the last, and fits always. What did not fit is remembered, to be told.
+//! [`WritePolicy::for_drives`] begins with the drives' preference: as many users' segments as half
+//! of the active zones allow, and coalesced Zone Writes, or Zone Append where a [`WriteProfile`]
+//! shows that it is faster.
 //!
-//! Where it says that writes are as fast from some size on, writes that follow each other are made
-//! of like size, so that nobody waits for one that is much larger than the others.
+//! If the profile shows that drives write a chunk sooner than the engine makes a stripe, chunks
+//! never wait for a zone, so more segments gain nothing, but fewer stripes do. The policy is then
+//! one segment at a time for each lifetime, and one with larger chunks for large requests, and for
+//! small ones while enough of them wait to fill it.
 //!
-//! What nobody has measured is not guessed: without a profile chunks are gathered.
+//! If that does not fit, it gives up one feature after another. The last policy is that of the
+//! array's own shape, which always fits. The reasons are kept for the report.
+//!
+//! If the profile shows a size from which writes are equally fast, successive writes get similar
+//! sizes, so that no request waits for one much larger write.
+//!
+//! Nothing unmeasured is guessed: without a profile, writes are coalesced.
 
 use zoneweave_zoned::{BlockCount, Geometry};
 
@@ -22,13 +25,13 @@ use crate::log::engine::limits::LimitError;
 use crate::log::format::ArrayConfig;
 use crate::log::write::policy::lanes::{LaneOptions, Lanes, PolicyError, WritePolicy};
 
-/// The most segments for users that are chosen: more are hardly faster, and each is room less.
+/// Most segments for users: more are hardly faster, and each takes free space.
 const LANES_MOST: u32 = 4;
 
-/// Blocks of their chunks. A write that gathers holds what waits, whatever the chunks: smaller ones
-/// leave less of a stripe empty, larger ones are read by fewer commands. Four of one size are as
-/// fast as any mixture of sizes for whatever mixture of requests (Exp#11), since none waits for
-/// those of its size.
+/// Blocks of their chunks. A coalesced write holds the pending chunks of any size. Smaller chunks
+/// leave less of a stripe empty; larger ones are read by fewer commands. Four segments of one size
+/// are as fast as any mixture of sizes, for any mixture of requests (Exp#11), as no request waits
+/// for a segment of its size.
 const CHUNK_BLOCKS: u32 = 2;
 
 /// The largest chunks that are chosen for drives faster than the engine, in blocks: 64 small
@@ -38,48 +41,47 @@ const LARGE_CHUNK_BLOCKS_MOST: u32 = 16;
 /// Segments of each chunk size for such drives: one for each lifetime.
 const FAST_LANES: u32 = 2;
 
-/// Time of the engine for a stripe of small chunks, in nanoseconds, on a processor of these years:
-/// 6 blocks of 0.7 us (docs/internals/performance-log.md).
+/// Time of the engine for a stripe of small chunks, in nanoseconds, on a current processor: 6
+/// blocks of 0.7 us (docs/internals/performance-log.md).
 const STRIPE_NANOS: u64 = 4_000;
 
-/// Requests in flight from which on ways to write are compared: with fewer there is nothing to
-/// gather.
+/// Requests in flight from which ways to write are compared: with fewer there is nothing to
+/// coalesce.
 const DEPTH_LEAST: u32 = 4;
 
 /// Spread of two equal measurements, and the least difference that matters, in percent.
 const NOISE_PERCENT: u64 = 5;
 const GAIN_PERCENT: u64 = 10;
 
-/// By how much faster drives have to be with writes of twice the size for others to wait for one
-/// that is so large.
+/// Gain of a write of twice the size, in percent, that justifies the longer wait of other requests.
 const LARGER_GAIN_PERCENT: u64 = 25;
 
-/// How a start writes.
+/// The write policy of a start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WriteChoice {
     /// One segment at a time, of the shape that the array was made with.
     #[default]
     AsMade,
-    /// Like this, or the array is not started.
+    /// Exactly this policy; the start is refused if it does not fit.
     Policy(WritePolicy),
-    /// As suits the drives.
+    /// The best policy for the drives.
     Auto(Auto),
 }
 
-/// What is left to the engine, and what is not.
+/// Constraints for the choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Auto {
     /// Segments for small requests, or for all if there are no others, if they are pinned.
     pub small: Option<Lanes>,
-    /// Segments for large requests, if there are to be some.
+    /// Segments for large requests; `None` for none.
     pub large: Option<Lanes>,
-    /// What was measured, if it was, and of every drive.
+    /// Measured costs, valid for every drive; `None` if not measured.
     pub profile: Option<WriteProfile>,
-    /// Drives that are to be as fit for it as members are: spares.
+    /// Spares: drives that the policy has to fit, like the members.
     pub spares: Vec<Geometry>,
 }
 
-/// What writing to one zone of a drive costs, as measured.
+/// Measured costs of writing to one zone of a drive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WriteProfile {
     /// Zone Writes one at a time, in the order of their sizes.
@@ -88,30 +90,29 @@ pub struct WriteProfile {
     pub appends: Vec<AppendCost>,
 }
 
-/// What a Zone Write takes that is alone.
+/// Cost of a Zone Write without others in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteCost {
-    /// Blocks of it.
+    /// Size in blocks.
     pub blocks: u32,
     /// Nanoseconds from one to the next.
     pub nanos: u64,
 }
 
-/// What a Zone Append of a block takes among others.
+/// Cost of a Zone Append of one block among others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AppendCost {
-    /// How many are in flight.
+    /// Appends in flight.
     pub depth: u32,
     /// Nanoseconds from one to the next.
     pub nanos: u64,
 }
 
 impl WriteProfile {
-    /// Whether Zone Append is worth it, with four blocks in flight and more. Where Zone Write takes
-    /// along what waits, either half of them are being written while the others wait for that, or
-    /// all are written at once. Zone Append has to be slower than neither, as far as can be
-    /// measured, and faster than the first with some number of blocks. What took no time was not
-    /// measured.
+    /// Whether Zone Append is worth it, with four or more blocks in flight. With coalescing Zone
+    /// Writes, either half of the blocks are being written while the others wait, or all are
+    /// written at once. Zone Append must be slower than neither, within the noise of measurements,
+    /// and faster than the first for some number of blocks. A cost of zero was not measured.
     #[must_use]
     pub fn appends_pay(&self) -> bool {
         let unmeasured = self.appends.iter().any(|append| append.nanos == 0)
@@ -133,8 +134,8 @@ impl WriteProfile {
             && compared().any(gains)
     }
 
-    /// Blocks of a write of which twice as many are hardly written faster than by two of it; `None`
-    /// if drives get faster up to the largest write that was measured.
+    /// Size in blocks from which a write of twice the size is hardly faster than two writes. `None`
+    /// if drives get faster up to the largest measured write.
     #[must_use]
     pub fn even_blocks(&self) -> Option<u32> {
         let hardly_faster = |cost: &WriteCost, than: &WriteCost| {
@@ -148,8 +149,8 @@ impl WriteProfile {
         even.map(|pair| pair[0].blocks)
     }
 
-    /// Blocks of the chunks that pay where drives take one sooner than the engine makes a stripe of
-    /// small ones: so many that they do not, within bounds.
+    /// Chunk size in blocks that pays if drives write a small chunk sooner than the engine makes a
+    /// stripe: the size at which they no longer do, within bounds.
     #[must_use]
     pub fn larger_chunk(&self) -> Option<u32> {
         let nanos = |blocks: u32| {
@@ -164,8 +165,8 @@ impl WriteProfile {
         })
     }
 
-    /// Nanoseconds of a block, so many being written at once; between what was measured on a
-    /// straight line, and beyond that at the rate of the largest write.
+    /// Nanoseconds per block if so many are written at once: interpolated between measurements, and
+    /// beyond them at the rate of the largest write.
     fn gathered_nanos(&self, blocks: u32) -> Option<u64> {
         let below = self.writes.iter().rev().find(|cost| cost.blocks <= blocks)?;
         let above = self.writes.iter().find(|cost| cost.blocks > blocks);
@@ -178,21 +179,21 @@ impl WriteProfile {
     }
 }
 
-/// A policy, and what was given up for it.
+/// A policy, and the better ones that did not fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chosen {
-    /// The policy.
+    /// The policy that fits.
     pub policy: WritePolicy,
     /// Why others that would have been better do not fit, the best first.
     pub refused: Vec<PolicyError>,
 }
 
 impl WriteChoice {
-    /// The policy to start with. What failed before for a reason that is known only later is not
-    /// tried again.
+    /// The policy to start with. If an earlier attempt failed for a reason that only the start can
+    /// find, that policy is not tried again.
     ///
     /// # Errors
-    /// If a policy that was asked for does not fit, or what is pinned of one.
+    /// If a requested policy, or a pinned part of one, does not fit.
     pub(in crate::log) fn choose<'a>(
         &'a self,
         config: &ArrayConfig,
@@ -214,7 +215,7 @@ impl WriteChoice {
         }
     }
 
-    /// Whether there is a policy to go back to.
+    /// Whether a policy that fails may be replaced by another.
     #[must_use]
     pub(in crate::log) fn may_give_way(&self) -> bool {
         matches!(self, Self::Auto(auto) if !auto.is_pinned())
@@ -222,18 +223,18 @@ impl WriteChoice {
 }
 
 impl Auto {
-    /// Whether part of it is not for the engine to decide.
+    /// Whether a part of it is fixed by the caller.
     fn is_pinned(&self) -> bool {
         self.small.is_some() || self.large.is_some_and(|large| large.count > 0)
     }
 }
 
 impl WritePolicy {
-    /// The policy that suits drives best, of those that fit the array. Where nothing is pinned
-    /// there always is one.
+    /// The best policy for the drives among all that fit the array. If nothing is pinned there
+    /// always is one.
     ///
     /// # Errors
-    /// If what is pinned does not fit.
+    /// If a pinned part does not fit.
     pub fn for_drives<'a>(
         config: &ArrayConfig,
         drives: impl Iterator<Item = &'a Geometry> + Clone,
@@ -266,14 +267,14 @@ impl WritePolicy {
 /// A policy to be tried.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// What chunks consist of.
+    /// Write unit: chunks are multiples of it.
     unit: BlockCount,
     small: Lanes,
     large: Lanes,
     appends: bool,
     /// See [`WriteProfile::even_blocks`].
     even_blocks: Option<u32>,
-    /// Drives are faster than the engine, and no lane is pinned.
+    /// Whether drives are faster than the engine, and no lane is pinned.
     fast: bool,
 }
 
@@ -311,13 +312,12 @@ impl Candidate {
         if !fast {
             return policy;
         }
-        // What is large is what fills a stripe, of one request or of many. What is moved comes in
-        // smaller lots.
+        // A large stripe is filled by one request or by many. Relocation comes in smaller batches.
         let relocation = LaneOptions::gathered((large.chunk_blocks / 2).next_multiple_of(unit.0));
         WritePolicy { fast_drives: true, large_from_blocks: u64::MAX, relocation, ..policy }
     }
 
-    /// What to try where this does not fit.
+    /// The next candidate after one that does not fit.
     fn less(self, error: &PolicyError, auto: &Auto) -> Option<Self> {
         if self.fast {
             return self.less_large(error);
@@ -342,7 +342,7 @@ impl Candidate {
         }
     }
 
-    /// Chunks of half the size, and at last what is for drives of which nothing is known.
+    /// Chunks of half the size, and finally the policy for drives without a profile.
     fn less_large(self, error: &PolicyError) -> Option<Self> {
         let half = (self.large.chunk_blocks / 2).next_multiple_of(self.unit.0);
         if !matches!(error, PolicyError::ActiveZones { .. }) && half > self.small.chunk_blocks {

@@ -1,10 +1,10 @@
-//! Write policies: which segments a running volume keeps open, and how it writes to them.
+//! Write policies: the segments that a running volume keeps open, and how it writes to them.
 //!
-//! A policy is a choice of each start, not a property of the array: headers tell the shape of their
-//! segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
+//! A policy is a choice of each start, not a property of the array: headers record the shape of
+//! their segment, so segments of every shape live side by side. [`WritePolicy::zone_write`],
 //! [`WritePolicy::zone_append`] and [`WritePolicy::zapraid`] are the three of ZapRAID (sections 3.2
-//! and 3.3, and the baselines of section 5); [`WritePolicy::adaptive`] and
-//! [`WritePolicy::appending`] are our own. `choice.rs` chooses one.
+//! and 3.3, and the baselines of section 5). [`WritePolicy::adaptive`] and
+//! [`WritePolicy::appending`] are our own. `auto` chooses one.
 
 use crate::log::write::lane::LaneMode;
 use thiserror::Error;
@@ -19,55 +19,55 @@ use crate::log::write::lane::{ChunkClass, Lane};
 use crate::log::write::stream::Stream;
 use crate::scheme::Scheme;
 
-/// Segments beyond those that a volume needs, from which on what is moved goes to more than one,
-/// unless a policy says otherwise: where there are fewer it costs more than it gains. One would be
-/// enough to be safe.
+/// Spare segments from which relocated blocks go to more than one segment, unless a policy says
+/// otherwise. With fewer it costs more than it gains, although one would be safe.
 const SPARE_FOR_LIFETIMES: u32 = 32;
 
-/// Segments that make up the window in which writes are shared with what is moved (`pace.rs`), at
-/// most, and how many have to be there to spare for each: a window is room that is kept from users.
+/// Largest window, in segments, in which writes are shared between users and relocation
+/// (`reclaim/share`), and the spare segments needed for each of them: a window is space that users
+/// cannot use.
 const WINDOW_SEGMENTS: u32 = 4;
 const SPARE_FOR_WINDOW: u32 = 4;
 
 /// Rows of a group where chunks are written in place.
 const WRITTEN_ROWS: u32 = 256;
 
-/// Rows of a group where writes gather several: some hundred times what one write holds, so that
-/// waiting for the end of a group costs little. Where chunks are appended it costs a wait for the
-/// slowest, so as many.
+/// Rows of a group where writes coalesce: about a hundred times the rows of one write, so that the
+/// wait at the end of a group costs little. For appended chunks that wait is for the slowest zone,
+/// so the number is the same.
 const GATHERED_ROWS: u32 = 4096;
 
-/// The most segments that users' writes go to at a time.
+/// Most segments that users' writes go to at a time.
 const LANES_MOST: usize = 64;
 
-/// Active zones that a drive needs beside those of users' lanes: for moving, a rebuild and
-/// superblock records. As many again are for what a crash leaves behind.
+/// Active zones that a drive needs beyond those of users' lanes: for relocation, a rebuild and
+/// superblock records. As many again are reserved for unfinished segments after a crash.
 const ACTIVE_BESIDE_LANES: u32 = 3;
 
-/// Which segments are moved out to make room.
+/// The choice of segments for garbage collection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collection {
-    /// Those with the least in them.
+    /// Segments with the fewest valid blocks.
     Greedy,
-    /// Those that free most for what they cost, the longer it would stay the better.
+    /// Segments that free the most space for their cost, weighted by the time that it would stay
+    /// free.
     CostBenefit,
 }
 
-/// How segments of a lane are made and written.
+/// Shape of a lane's segments, and how they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneOptions {
     /// Blocks of a chunk.
     pub chunk_blocks: u32,
     /// Rows of a group.
     pub group_rows: u32,
-    /// By which commands.
+    /// The commands that write its chunks.
     pub mode: LaneMode,
 }
 
 impl LaneOptions {
-    /// Zone Write of one chunk after the other. A group ends when every stripe of it is done, and
-    /// with a flush where drives have volatile caches, so it has more than the one row that would
-    /// do.
+    /// Zone Write of one chunk after the other. A group ends when all its stripes are complete,
+    /// with a flush if drives have volatile caches, so it has more rows than the one it needs.
     #[must_use]
     pub const fn zone_write(chunk_blocks: u32) -> Self {
         Self { chunk_blocks, group_rows: WRITTEN_ROWS, mode: LaneMode::Write }
@@ -79,7 +79,7 @@ impl LaneOptions {
         Self { chunk_blocks, group_rows, mode: LaneMode::Append }
     }
 
-    /// Zone Write of everything that waits.
+    /// Coalesced Zone Writes.
     #[must_use]
     pub const fn gathered(chunk_blocks: u32) -> Self {
         Self { chunk_blocks, group_rows: GATHERED_ROWS, mode: LaneMode::Gather }
@@ -89,60 +89,59 @@ impl LaneOptions {
 /// Lanes for requests of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lanes {
-    /// How many.
+    /// Number of lanes.
     pub count: u32,
     /// Blocks of their chunks.
     pub chunk_blocks: u32,
 }
 
-/// Which segments a running volume keeps open, and how it writes to them.
+/// The segments that a running volume keeps open, and how it writes to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WritePolicy {
     /// For requests below the threshold, trims, and all if there are no others.
     pub small: Vec<LaneOptions>,
-    /// For the others.
+    /// For requests of at least the threshold.
     pub large: Vec<LaneOptions>,
-    /// For what is moved.
+    /// For relocated blocks.
     pub relocation: LaneOptions,
-    /// Which segments are moved out.
+    /// The choice of segments for garbage collection.
     pub collection: Collection,
-    /// Whether blocks that live long are kept apart from those that do not: among users' segments
-    /// of a class where it has more than one, and among those for what is moved, of which there is
-    /// one more if drives let as many zones be active.
+    /// Whether long-lived blocks are kept apart from others: among users' segments of a class with
+    /// more than one, and among relocation's. Relocation gets one segment more for that if the
+    /// drives' active zones allow it.
     pub lifetimes: bool,
-    /// Segments beyond those that the volume needs, from which on what is moved goes to more than
-    /// one; at least one.
+    /// Spare segments, beyond the ones that the volume needs, from which relocated blocks go to
+    /// more than one segment; at least one.
     pub spare_for_lifetimes: u32,
-    /// Blocks from which on a request is a large one.
+    /// Size in blocks from which a request is large.
     pub large_from_blocks: u64,
-    /// Whether drives take a chunk sooner than the engine makes a stripe: nothing waits for a zone
-    /// then. Users' blocks of one size and lifetime go to one segment at a time, and small ones
-    /// wait as long as stripes of larger chunks are under way, to fill the next of these.
+    /// Whether drives write a chunk sooner than the engine makes a stripe, so that chunks never
+    /// wait for a zone. Users' blocks of one size and lifetime then go to one segment at a time.
+    /// Small ones wait while stripes of larger chunks are in flight, to fill the next of these.
     pub fast_drives: bool,
-    /// Blocks of a write from which on drives are hardly faster with more, if that is known: writes
-    /// of a zone that follow each other are made of like size then, and none smaller than that, or
-    /// than a request, for the sake of it.
+    /// Size in blocks from which larger writes are hardly faster, if known. Successive writes of a
+    /// zone then have similar sizes, and are not split below this size or below a request.
     pub even_blocks: Option<u32>,
-    /// Whether small writes that come one at a time go to a *narrow* segment, of as few columns as
-    /// are redundant, instead of being padded. It is one more than those for users, and open only
-    /// where there is room for it anyhow.
+    /// Whether lone small writes go to a *narrow* segment instead of being padded. It has as few
+    /// columns as give redundancy, is beyond the number of users' segments, and is opened only if
+    /// space is to spare.
     pub narrow: bool,
 }
 
 /// Why a policy does not fit an array.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum PolicyError {
-    /// Nothing could be written.
+    /// There is no lane for users.
     #[error("a write policy needs 1 to {LANES_MOST} segments for users")]
     Lanes,
     /// Groups or chunks out of range.
     #[error("chunks have 1 to 1024 blocks and fit a zone, groups have 1 to {MAX_SEAL_ROWS} rows")]
     Shape,
     /// Chunks of one class differ.
-    #[error("segments for requests of one size have chunks of one size")]
+    #[error("all segments for one request size need the same chunk size")]
     UnequalChunks,
-    /// What a crash leaves of them would not fit into one segment.
-    #[error("{lanes} open segments are too many for zones so small, or chunks so large")]
+    /// A crash would leave more undecided blocks than fit into one segment.
+    #[error("{lanes} open segments are too many for zones of this size with chunks of this size")]
     ManyLanes {
         /// Segments for users.
         lanes: u32,
@@ -153,11 +152,11 @@ pub enum PolicyError {
     /// Too many zones would be active.
     #[error("{lanes} open segments need {needed} active zones; a drive allows {limit}")]
     ActiveZones {
-        /// Segments for users.
+        /// Open segments for users.
         lanes: u32,
-        /// Active zones needed, with those that a crash leaves behind.
+        /// Active zones needed, including those of segments that a crash leaves unfinished.
         needed: u32,
-        /// What a drive allows.
+        /// Active zones that the drive allows.
         limit: u32,
     },
     /// The volume leaves too little room for padding such chunks.
@@ -167,16 +166,16 @@ pub enum PolicyError {
     TooFull {
         /// Its size.
         blocks: u64,
-        /// The chunk size asked for.
+        /// The requested chunk size in blocks.
         chunk_blocks: u32,
     },
-    /// The volume leaves too little room for pages of the index on media.
+    /// The volume leaves too little space for the mapping blocks of absent pages.
     #[error(
-        "a volume of {blocks} blocks leaves too little room on these zones for pages of its index: it has to be in memory, \
-         all of it"
+        "a volume of {blocks} blocks leaves too little space on these zones for pages of its index: the whole index has to \
+         be in memory"
     )]
     TooFullToOffload {
-        /// Its size.
+        /// Size of the volume in blocks.
         blocks: u64,
     },
 }
@@ -202,8 +201,8 @@ impl WritePolicy {
         }
     }
 
-    /// Whether its segments are of the array's own shape, one at a time for users: whatever array
-    /// there is was made for that.
+    /// Whether its segments have the array's own shape, with one at a time for users: every array
+    /// was checked for that when it was created.
     #[must_use]
     pub(in crate::log) fn is_like_array(&self, config: &ArrayConfig) -> bool {
         let own = Self::of_array(config).relocation;
@@ -215,20 +214,20 @@ impl WritePolicy {
         self.user_lanes() == 1 && !self.lifetimes && self.lanes().all(alike)
     }
 
-    /// Zone Write alone.
+    /// Zone Write only.
     #[must_use]
     pub fn zone_write(small: Lanes, large: Lanes) -> Self {
         Self::uniform(small, large, LaneOptions::zone_write)
     }
 
-    /// Zone Append alone, in the largest groups.
+    /// Zone Append only, in the largest groups.
     #[must_use]
     pub fn zone_append(small: Lanes, large: Lanes) -> Self {
         Self::uniform(small, large, |chunk| LaneOptions::zone_append(chunk, MAX_SEAL_ROWS))
     }
 
     /// Hybrid data management: Zone Append in groups for one of the segments with small chunks,
-    /// Zone Write for the others, and for what is moved.
+    /// Zone Write for the others and for relocation.
     #[must_use]
     pub fn zapraid(small: Lanes, large: Lanes, group_rows: u32) -> Self {
         let mut policy = Self::zone_write(small, large);
@@ -238,7 +237,7 @@ impl WritePolicy {
         policy
     }
 
-    /// Our own: Zone Write alone, of what waits.
+    /// Our own: coalesced Zone Write only.
     #[must_use]
     pub fn adaptive(small: Lanes, large: Lanes) -> Self {
         Self {
@@ -249,8 +248,8 @@ impl WritePolicy {
         }
     }
 
-    /// Our own, for drives that take many appends faster than a write of as much: Zone Append
-    /// alone.
+    /// Our own, for drives that complete many appends faster than one write of the same size: Zone
+    /// Append only.
     #[must_use]
     pub fn appending(small: Lanes, large: Lanes) -> Self {
         Self {
@@ -261,7 +260,7 @@ impl WritePolicy {
     }
 
     fn uniform(small: Lanes, large: Lanes, lane: impl Fn(u32) -> LaneOptions) -> Self {
-        // More than that are refused, however many.
+        // Any larger number is refused anyway.
         let count = |lanes: Lanes| (lanes.count as usize).min(LANES_MOST + 1);
         let lanes = |lanes: Lanes| vec![lane(lanes.chunk_blocks); count(lanes)];
         let (small, large_lanes) = (lanes(small), lanes(large));
@@ -280,7 +279,7 @@ impl WritePolicy {
         }
     }
 
-    /// Every kind of lane, that for what is moved last.
+    /// Every kind of lane; that of relocation is last.
     fn lanes(&self) -> impl Iterator<Item = &LaneOptions> {
         self.small.iter().chain(&self.large).chain([&self.relocation])
     }
@@ -291,14 +290,14 @@ impl WritePolicy {
         self.lanes().map(|lane| lane.chunk_blocks).max().unwrap_or(1)
     }
 
-    /// How many segments users write to at a time.
+    /// Number of users' segments that are open at a time.
     #[must_use]
     pub(in crate::log) fn user_lanes(&self) -> u32 {
         u32::try_from(self.small.len() + self.large.len()).unwrap_or(u32::MAX)
     }
 
-    /// Whether what a crash leaves undecided of so many segments fits into one, with groups of one
-    /// stripe.
+    /// Whether the blocks that a crash leaves undecided in so many segments fit into one, with
+    /// groups of one stripe.
     pub(in crate::log) fn holds_undecided(&self, config: &ArrayConfig, lanes: u32) -> bool {
         let stripe = u64::from(self.largest_chunk()) * config.scheme.data() as u64;
         room(config, &self.relocation) >= u64::from(lanes) * stripe
@@ -307,7 +306,7 @@ impl WritePolicy {
     /// Checks the policy against an array.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The constraint that it violates.
     pub(in crate::log) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
         let legal = |lane: &LaneOptions| {
             (1..=1024).contains(&lane.chunk_blocks)
@@ -332,7 +331,7 @@ impl WritePolicy {
         if unequal(&self.small) || unequal(&self.large) {
             return Err(PolicyError::UnequalChunks);
         }
-        // The array's own shape was checked when it was made.
+        // The array's own shape was checked when it was created.
         if self.is_like_array(config) {
             return Ok(());
         }
@@ -354,7 +353,7 @@ impl WritePolicy {
     /// Checks the policy against an array and its drives.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The constraint that it violates.
     pub(in crate::log) fn check_all<'a>(
         &self,
         config: &ArrayConfig,
@@ -367,7 +366,7 @@ impl WritePolicy {
     /// Checks the policy against a drive.
     ///
     /// # Errors
-    /// What the drive cannot do.
+    /// The capability that the drive lacks.
     pub(in crate::log) fn check_drive(
         &self,
         config: &ArrayConfig,
@@ -390,8 +389,8 @@ impl WritePolicy {
         }
     }
 
-    /// How many segments what is moved goes to: where drives let as many zones be active, and there
-    /// are many to spare, those that live long have one of their own.
+    /// Number of segments for relocated blocks: two, one of them for long-lived blocks, if the
+    /// drives' active zones allow it and many segments are spare.
     #[must_use]
     pub(in crate::log) fn relocation_lanes<'a>(
         &self,
@@ -403,31 +402,32 @@ impl WritePolicy {
         1 + usize::from(self.lifetimes && all_let && spare)
     }
 
-    /// Whether a drive lets as many zones be active as one more segment for what is moved takes.
+    /// Whether a drive's active zones allow one more segment for relocation.
     #[must_use]
     pub(in crate::log) fn lets_move_apart(&self, drive: &Geometry) -> bool {
         let needed = active_zones_for(self.user_lanes() + 1);
         drive.max_active.is_none_or(|limit| limit >= needed)
     }
 
-    /// Segments beyond those that the volume needs.
+    /// Segments beyond the ones that the volume needs.
     fn spare_segments(&self, config: &ArrayConfig) -> u32 {
         let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
         config.zones.saturating_sub(needed)
     }
 
-    /// Segments of the window in which writes are shared with what is moved; none where there are
-    /// few to spare.
+    /// Segments of the window in which writes are shared between users and relocation; zero if few
+    /// are spare.
     #[must_use]
     pub(in crate::log) fn window_segments(&self, config: &ArrayConfig) -> u32 {
         let lanes = self.user_lanes() + 1 + u32::from(self.lifetimes);
-        // What users leave free grows with them, and could be more than there is.
+        // The free space reserved for relocation grows with the lanes, and could exceed the spare
+        // segments.
         let beside = if lanes > 2 { FREE_BESIDE_LANES + lanes.div_ceil(2) } else { 0 };
         let spare = self.spare_segments(config).saturating_sub(beside);
         (spare / SPARE_FOR_WINDOW).min(WINDOW_SEGMENTS)
     }
 
-    /// The streams of users, and of what is moved, which goes to so many segments.
+    /// The streams of users and of relocation; relocation has `moved` segments.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -446,15 +446,14 @@ impl WritePolicy {
         });
         let users = small.chain(large).chain(narrow).collect();
         (
-            // On fast drives lives are told apart as soon as something is known of them.
+            // On fast drives, lifetimes are separated as soon as they are known.
             Stream::new(users, self.large_from_blocks, self.lifetimes && !self.fast_drives)
                 .for_fast_drives(self.fast_drives),
             Stream::new(moved.collect(), u64::MAX, self.lifetimes),
         )
     }
 
-    /// The shapes of all segments that may be open at a time, and whether their chunks are
-    /// appended.
+    /// Shapes of all segments that may be open at a time, and whether their chunks are appended.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -471,7 +470,7 @@ impl WritePolicy {
         shapes.chain(self.narrow_shape(config).map(|shape| (shape, false)))
     }
 
-    /// Segments for users, for what is moved last, as they are made: alike ones together.
+    /// Users' segments, then relocation's, grouped by shape.
     pub(in crate::log) fn told(
         &self,
         config: &ArrayConfig,
@@ -491,19 +490,19 @@ impl WritePolicy {
         told
     }
 
-    /// The lane for what is moved, with groups bounded as those of users are.
+    /// The lane of relocation, with groups bounded like those of users.
     fn relocation_lane(&self, config: &ArrayConfig) -> LaneOptions {
         self.bounded(config, &self.relocation, room(config, &self.relocation))
     }
 
-    /// A lane for users, with groups so small that what a crash leaves undecided of the last groups
-    /// of all their segments fits into one segment, which is what recovery has for it.
+    /// A lane for users. Its groups are so small that the undecided blocks in the last groups of
+    /// all users' segments fit into one segment, as recovery has only one.
     pub(in crate::log) fn user_lane(
         &self,
         config: &ArrayConfig,
         lane: &LaneOptions,
     ) -> LaneOptions {
-        // How large groups are changes how many rows fit.
+        // The group size affects the number of rows that fit.
         let asked = room(config, &self.relocation);
         self.bounded(config, lane, asked.min(room(config, &self.relocation_lane(config))))
     }
@@ -515,7 +514,7 @@ impl WritePolicy {
         LaneOptions { group_rows: lane.group_rows.min(rows), ..*lane }
     }
 
-    /// The shape with the least room among those of its segments.
+    /// The shape with the smallest capacity among its segments.
     ///
     /// # Panics
     /// If the policy does not fit the array.
@@ -527,8 +526,7 @@ impl WritePolicy {
     }
 }
 
-/// Active zones that a drive needs for so many segments of users, with those that a crash leaves
-/// behind.
+/// Active zones that a drive needs for so many users' segments, including those left by a crash.
 const fn active_zones_for(lanes: u32) -> u32 {
     (lanes + ACTIVE_BESIDE_LANES) * 2
 }

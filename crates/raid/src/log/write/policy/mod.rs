@@ -1,5 +1,5 @@
-//! Write policies: `lanes` says which segments a start keeps open and how it writes to them; `auto`
-//! chooses a policy from the drives' limits and measured profile.
+//! Write policies: `lanes` defines the segments that a start keeps open and how it writes to them;
+//! `auto` chooses a policy from the drives' limits and measured profile.
 //!
 //! A policy belongs to a start, not to the array: segment headers record their own shape, so
 //! segments written under different policies live side by side.

@@ -1,4 +1,4 @@
-//! What is chosen for which drives, and what is given up for which array.
+//! The policy chosen for given drives, and the features given up for given arrays.
 
 use zoneweave_zoned::BlockCount;
 
@@ -25,8 +25,8 @@ fn lanes(lanes: &[LaneOptions]) -> (usize, u32) {
     (lanes.len(), lanes.first().map_or(0, |lane| lane.chunk_blocks))
 }
 
-/// A zone that takes a write of any size in `fixed` ns and so many more for each block, and so many
-/// appends at a time in `append` ns.
+/// A zone whose writes take `fixed` ns and `block` ns more per block, and whose appends take
+/// `append` ns for so many in flight.
 fn profile(fixed: u64, block: u64, appends: impl Fn(u32) -> u64) -> WriteProfile {
     let write = |blocks: u32| WriteCost {
         blocks,
@@ -82,8 +82,7 @@ fn a_volume_too_large_for_padding_has_smaller_chunks() {
     assert_eq!(chosen.policy.check(&full), Ok(()));
 }
 
-/// Whatever array there is can be written as it was made; only what is better than that is given
-/// up.
+/// Every array can be written in its own shape; only better policies may be refused.
 #[test]
 fn an_array_that_nothing_else_fits_is_written_as_it_was_made() {
     let tiny = ArrayConfig { zone_capacity: BlockCount(8), chunk_blocks: 1, zones: 6, ..config() };
