@@ -261,8 +261,12 @@ impl Index {
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::BlockCount;
+
     use super::*;
-    use crate::log::engine::geometry::SegmentGeometry;
+    use crate::log::engine::address::{BlockPlace, PbaSpace, SegmentSlot};
+    use crate::log::engine::geometry::{ChunkBlock, SegmentGeometry};
+    use crate::scheme::Scheme;
 
     #[test]
     fn addresses_are_dense_and_invertible() {

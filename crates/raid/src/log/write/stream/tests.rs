@@ -3,6 +3,7 @@
 use zoneweave_zoned::BlockCount;
 
 use super::*;
+use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::Scheme;
 
 /// From so many blocks on requests are large ones.
