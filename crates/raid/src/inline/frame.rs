@@ -5,9 +5,9 @@
 //! | 0..8 | magic | `ZNFRAME\0` |
 //! | 8..10 | version | 1 |
 //! | 10 | exponent | a frame has 2^exponent blocks |
-//! | 11 | written | blocks of the frame that were written; those behind them are filled up |
-//! | 12..16 | checksum | CRC-32C of everything up to the end of the metadata, zeros in its own place |
-//! | 16..20 | zone | the one it is in |
+//! | 11 | written | blocks of the frame that were written; the rest is padding |
+//! | 12..16 | checksum | CRC-32C of all bytes up to the end of the metadata, with zeros for itself |
+//! | 16..20 | zone | number of the zone |
 //! | 20..24 | frame | its number in the zone |
 //! | 24..64 | | zero |
 //! | 64.. | metadata | 64 bytes for each block of the frame; all ones for padding blocks |

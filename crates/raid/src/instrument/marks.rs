@@ -50,7 +50,7 @@ marks! {
     FrameHeaderDamaged = "inline.frame_header_damaged",
     /// A policy that suits the drives has more segments than the array's zones allow.
     PolicyOfFewerLanes = "policy.fewer_lanes",
-    /// A policy that suits the drives has chunks that are too large for the array's zones, or its
+    /// The best policy for the drives has chunks that are too large for the array's zones or its
     /// volume.
     PolicyOfSmallerChunks = "policy.smaller_chunks",
     /// No policy that suits the drives fits: segments have the array's own shape.
@@ -59,7 +59,7 @@ marks! {
     PolicyGaveWay = "policy.gave_way",
     /// A checkpoint is begun that fixes every page that has changed.
     CheckpointBegun = "checkpoint.begun",
-    /// A checkpoint is begun only to leave segments that are to be freed.
+    /// A checkpoint is begun only to move its blocks out of segments that are to be freed.
     CheckpointForRemoval = "checkpoint.for_removal",
     /// A page that has not changed is written again, because its segment is to be freed.
     CheckpointPageMoved = "checkpoint.page_moved",
@@ -116,20 +116,19 @@ marks! {
     PageUnclear = "recovery.page_unclear",
     /// A page does not show whether its entry is newer than a weak block.
     WeakBlockUnclear = "recovery.weak_block_unclear",
-    /// Start: drives carry records of two arrays, the array of most of them is started.
+    /// Start: drives carry records of two arrays; the one with most drives is started.
     OtherArrayLeftOut = "assemble.other_array_left_out",
     /// Start: the drives carry an array in another version of the format; refused.
     OtherVersionRefused = "assemble.other_version_refused",
-    /// Start: a drive's records are of a history that was left behind by a forced start.
+    /// Start: a drive's records belong to a history that a forced start abandoned.
     OtherLineageLeftOut = "assemble.other_lineage_left_out",
     /// Start: a forced start was cut short before one of its members had the new history; that
     /// history counts.
     LineageNotReached = "assemble.lineage_not_reached",
-    /// Start: drives carry a version of the membership that a forced start left behind before it
+    /// Start: drives carry a version of the membership that a forced start abandoned before it
     /// counted.
     VersionLeftBehind = "assemble.version_left_behind",
-    /// Start: two histories reached the same epoch, or it is in doubt which has come further;
-    /// refused.
+    /// Start: two histories reached the same epoch, or the further one is unknown; refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
     /// Start: no version of the membership is carried by a majority; the newest whose members are
     /// here in one is taken.
@@ -145,7 +144,7 @@ marks! {
     TooFewMembersRefused = "assemble.too_few_members_refused",
     /// Start: enough members for reading, none in the majority; refused.
     NoQuorumRefused = "assemble.no_quorum_refused",
-    /// Start: a member that was evicted comes back and counts for nothing.
+    /// Start: an evicted member comes back and is ignored.
     StaleMemberLeftOut = "assemble.stale_member_left_out",
     /// Start: a drive without records is offered and is not made a member.
     DriveWithoutRecordsLeftOut = "assemble.drive_without_records_left_out",
@@ -159,7 +158,7 @@ marks! {
     /// Start: the chosen membership is older than the newest epoch seen; the next one is above
     /// both.
     EpochAboveAllSeen = "assemble.epoch_above_all_seen",
-    /// Start: a drive's newest zone has no whole snapshot, so the other one is kept.
+    /// Start: a drive's newest zone has no complete snapshot, so the other one is kept.
     OtherSuperblockZoneKept = "assemble.other_superblock_zone_kept",
     /// A block in a superblock zone is damaged and skipped.
     DamagedRecordSkipped = "superblock.damaged_record_skipped",
@@ -169,7 +168,7 @@ marks! {
     NewerRecordMayBeHidden = "superblock.newer_record_may_be_hidden",
     /// Start: most drives seem to carry a version of the membership that a newer one has replaced.
     CarriedVersionOvertaken = "assemble.carried_version_overtaken",
-    /// A block looks like a record, but the metadata beside it does not say that it is one.
+    /// A block looks like a record, but its block metadata denies that.
     RecordWithoutMetadata = "superblock.record_without_metadata",
     /// Superblock records cannot be read together and are read one by one.
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
@@ -178,11 +177,11 @@ marks! {
     /// Of a record that takes several blocks some were written: the other zone is gone over to, or
     /// this one begun anew.
     RecordInPart = "superblock.record_in_part",
-    /// A superblock zone is full and the other one is gone over to.
+    /// A superblock zone is full, and the other one is used.
     SuperblockZoneFull = "superblock.zone_full",
     /// The superblock zone gone over to still holds something and is reset first.
     SuperblockZoneResetLate = "superblock.zone_reset_late",
-    /// A superblock zone left behind cannot be reset, and stays dirty.
+    /// The superblock zone that was left cannot be reset, and stays dirty.
     SuperblockZoneNotReset = "superblock.zone_not_reset",
     /// A member fails a commit and is put out of service by another one on the rest.
     CommitWithoutMember = "superblock.commit_without_member",
@@ -218,14 +217,13 @@ marks! {
     StoppedBySpoiling = "membership.stopped_by_spoiling",
     /// Half of the members are left, within the redundancy: writes stop.
     StoppedWithoutMajority = "membership.stopped_without_majority",
-    /// An administrator's wish to fail or replace a member is refused, since data would be lost.
+    /// A request to fail or replace a member is refused, as data would be lost.
     TakingOutWouldLose = "membership.taking_out_would_lose",
-    /// An administrator's wish to fail or replace a member is refused, since half of the members
-    /// would be left.
+    /// A request to fail or replace a member is refused, as half of the members would be left.
     TakingOutWouldStop = "membership.taking_out_would_stop",
     /// Recovery: the zones of a segment recorded dead are reset again.
     DeadSegmentResetAgain = "recovery.dead_segment_reset_again",
-    /// Start: more members than may be wrong have nothing of a segment: a drive did not do a reset.
+    /// Start: more members than may be wrong have nothing of a segment: a drive skipped a reset.
     LeftBehindSegmentReset = "recovery.left_behind_segment_reset",
     /// A segment is opened while the stream fills another one.
     LaneOpenedBeside = "lanes.opened_beside_another",
@@ -235,23 +233,23 @@ marks! {
     LaneGivenUp = "lanes.moved_together_again",
     /// There is no room for a segment of a class: its blocks go to a segment of another class.
     LaneOfOtherClass = "lanes.other_class_used",
-    /// A segment with larger chunks is opened for small requests, of which enough wait.
+    /// A segment with larger chunks is opened for small requests, as enough of them wait.
     LargerOpened = "lanes.opened_for_many",
-    /// Writes come one at a time: a narrow segment is opened for them.
+    /// Lone writes: a narrow segment is opened for them.
     NarrowOpened = "lanes.narrow_opened",
     /// Small requests fill a stripe of larger chunks.
     LargerFilled = "lanes.larger_filled",
     /// Small requests that fill a stripe wait, as one of larger chunks is under way.
     WaitedForLarger = "lanes.waited_for_larger",
-    /// A segment took no stripe as those like it have enough under way.
+    /// A segment took no stripe, as segments like it have enough writes in flight.
     EnoughBeside = "lanes.enough_beside",
-    /// A segment took no stripe as enough of those like it have something under way.
+    /// A segment took no stripe, as enough segments like it have writes in flight.
     ManyBeside = "lanes.many_beside",
     /// A zone waits for the others of its segment, and for more to write.
     ZoneLingered = "lanes.zone_lingered",
     /// More came, and is written along.
     WrittenAlong = "lanes.written_along",
-    /// A stripe that does not fill is closed while others are under way: as many went ahead of it.
+    /// A partial stripe is closed while others are in flight: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those at the array's creation.
     SegmentOfOtherShape = "recovery.segment_of_other_shape",
@@ -268,7 +266,7 @@ marks! {
     MemberWithoutReport = "recovery.member_without_report",
     /// Recovery: a zone is offline and left out.
     OfflineZoneLeftOut = "recovery.offline_zone_left_out",
-    /// Recovery: a zone with nothing but a header that does not verify is reset.
+    /// Recovery: a zone with only a damaged header is reset.
     HeaderlessZoneReset = "recovery.headerless_zone_reset",
     /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead
     /// segment.
@@ -279,13 +277,13 @@ marks! {
     AdoptedByGeneration = "recovery.zone_adopted_by_generation",
     /// Recovery: a zone without header belongs to the segment whose other headers list it.
     AdoptedByHeader = "recovery.zone_adopted_by_header",
-    /// Recovery: an unfinished copy of a column under rebuild counts for nothing.
+    /// Recovery: an incomplete copy of a column under rebuild is ignored.
     UnfinishedCopyDropped = "recovery.unfinished_copy_dropped",
-    /// Recovery: a rebuilt column is whole and counts, though its member's rebuild goes on.
+    /// Recovery: a rebuilt column is complete and counts, although its member's rebuild continues.
     RebuiltColumnCounts = "recovery.rebuilt_column_counts",
     /// Recovery: a segment that should have a column of a member in full service has none.
     ColumnLost = "recovery.column_lost",
-    /// Recovery: a seal says that a segment is a leftover, though zones of it are full.
+    /// Recovery: a seal proves that a segment is a leftover, although zones of it are full.
     FullLeftoverKnownBySeal = "recovery.full_leftover_known_by_seal",
     /// Recovery: a segment is found that a crash left unfinished.
     Leftover = "recovery.leftover",
@@ -299,9 +297,9 @@ marks! {
     GroupOfFewIgnored = "recovery.group_of_few_ignored",
     /// Recovery: a seal of an earlier start says which stripes count.
     SealDecides = "recovery.seal_decides",
-    /// Recovery: a seal keeps out a stripe of which every chunk can be read now.
+    /// Recovery: a seal excludes a stripe although every chunk of it is readable now.
     SealOverruledChunks = "recovery.seal_overruled_chunks",
-    /// Recovery: a seal keeps a stripe in that could not be judged complete any more.
+    /// Recovery: a seal includes a stripe that could no longer be judged complete.
     SealKeptStripe = "recovery.seal_kept_stripe",
     /// Recovery: a stripe is complete though columns are missing, for their members are lost.
     DegradedStripeComplete = "recovery.degraded_stripe_complete",
@@ -317,9 +315,9 @@ marks! {
     DisplacedRows = "recovery.displaced_rows",
     /// Recovery: a narrow segment is found.
     NarrowFound = "recovery.narrow_found",
-    /// Recovery: one of which a crash has left part.
+    /// Recovery: a narrow segment is found that a crash left unfinished.
     NarrowLeftover = "recovery.narrow_leftover",
-    /// Recovery: a zone without a header is of a narrow segment that is listed.
+    /// Recovery: a zone without a header belongs to a listed narrow segment.
     ListedWithoutHeader = "recovery.listed_without_header",
     /// Recovery: nothing is found of a listed segment, and no drive proves that it never had a
     /// part.
@@ -336,7 +334,7 @@ marks! {
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// A block can be neither read nor rebuilt, and is tried again: a drive may err now and then.
     BlockTriedAgain = "read.block_tried_again",
-    /// Recovery: a block of a weak stripe cannot be read any more.
+    /// Recovery: a block of a weak stripe has become unreadable.
     WeakBlockGone = "recovery.weak_block_gone",
     /// Blocks read together cannot be read, and are read one by one.
     RunReadOneByOne = "read.run_read_one_by_one",
@@ -363,19 +361,19 @@ marks! {
     /// Recovery: with no free segment, duplicates in damaged segments replace all valid blocks of
     /// one.
     FreedByDamagedTwins = "recovery.freed_by_damaged_twins",
-    /// Recovery: a tombstone hides nothing any more and is forgotten.
+    /// Recovery: a tombstone no longer hides anything and is dropped.
     TombstoneForgotten = "recovery.tombstone_forgotten",
     /// Recovery: a tombstone block cannot be read.
     TombstoneUnreadable = "recovery.tombstone_unreadable",
     /// A column's list is damaged and its copy on another member is read.
     ListCopyUsed = "index_run.other_copy_used",
-    /// A block is an index block, but not the one that belongs there.
+    /// A block is a summary block, but of another place.
     ListOfOtherPlace = "index_run.block_of_other_place",
     /// Every copy of a summary is damaged, and the blocks' own metadata is read.
     ListsFromBlocks = "scan.lists_taken_from_blocks",
     /// A range of chunks cannot be read at once and is read chunk by chunk.
     ScanChunkByChunk = "scan.chunk_by_chunk",
-    /// Scan: without a stripe table, a chunk of another row lies in a row.
+    /// Scan: without a stripe table, a row holds the chunk of another row.
     ChunkOfOtherRow = "scan.chunk_of_other_row",
     /// A chunk does not verify and takes the stripe that no other chunk of its column has.
     UnreadChunkAssigned = "scan.unread_chunk_assigned",
@@ -421,13 +419,13 @@ marks! {
     RebuiltBeside = "rebuild.beside",
     /// A leftover is finished while another task works on it.
     BusyLeftoverFinished = "limits.busy_leftover_finished",
-    /// A segment is opened only when zones of others are active no more.
+    /// A segment is opened only when zones of others are no longer active.
     ActiveZonesAwaited = "limits.active_zones_awaited",
     /// A leftover of this life is sealed, so that it can be finished.
     LeftoverSealed = "limits.leftover_sealed",
     /// Finishing a leftover's zones fails: they still count as active.
     LeftoverNotFinished = "limits.leftover_not_finished",
-    /// Users wait for a segment, for the reserve is all that is free.
+    /// Users wait for a segment, as only the reserve is free.
     UsersWaitForSegment = "limits.users_wait_for_segment",
     /// A drive is refused as a member because too many of its zones have failed.
     WornDriveRefused = "limits.worn_drive_refused",
@@ -447,8 +445,7 @@ marks! {
     SpanGivenUp = "group.given_up_at_index_run",
     /// A summary cannot be written to every column, and the segment is given up.
     IndexRunNotWritten = "group.index_run_not_written",
-    /// A drive that was taken out and replaced answers late: nothing is noted of the one in its
-    /// place.
+    /// A replaced drive answers late: nothing is recorded for its replacement.
     LateAnswer = "membership.late_answer",
     /// A segment is relocated although another has fewer valid blocks: it is older.
     OlderVictim = "gc.older_victim",
@@ -460,7 +457,7 @@ marks! {
     BehindFailedWrite = "write.behind_failed_write",
     /// A stripe does not fill and is padded.
     StripePadded = "write.stripe_padded",
-    /// A write that comes alone is written in a narrow stripe.
+    /// A lone write is written in a narrow stripe.
     StripeNarrow = "write.stripe_narrow",
     /// A stripe is written without the chunks of lost members.
     DegradedStripe = "write.degraded_stripe",
@@ -484,7 +481,7 @@ marks! {
     TrimWaits = "request.trim_waits",
     /// A request is refused because the volume is being closed.
     RefusedAtClose = "request.refused_at_close",
-    /// A trim finds nothing to hide and writes nothing.
+    /// A trim has nothing to hide and writes nothing.
     TrimOfNothing = "request.trim_of_nothing",
     /// A block of a missing member is rebuilt for a reader.
     MissingBlockRebuilt = "read.missing_block_rebuilt",
@@ -502,7 +499,7 @@ marks! {
     BlockOfOtherPlaceInChunk = "read.block_of_other_place_in_chunk",
     /// A block verifies, but is of an older use of its zone or of another column.
     StaleBlock = "read.stale_block",
-    /// A read goes around a drive that is known to be held up.
+    /// A read goes around a drive that is held up.
     ReadAround = "hedge.read_around",
     /// A read of a drive that others go around: to see how it is.
     HeldUpDriveProbed = "hedge.drive_probed",
@@ -530,7 +527,7 @@ marks! {
     DamagedMoved = "gc.damaged_moved",
     /// A segment is relocated to free space.
     MovedForRoom = "gc.moved_for_room",
-    /// A moved block was overwritten or trimmed meanwhile, and takes no effect.
+    /// A relocated block was overwritten or trimmed meanwhile, and takes no effect.
     MoveOvertaken = "gc.move_overtaken",
     /// A block died between being listed and being read.
     DiedBeforeMove = "gc.died_before_move",
@@ -538,7 +535,7 @@ marks! {
     TombstoneDiedBeforeMove = "gc.tombstone_died_before_move",
     /// Relocations into an abandoned segment are undone.
     MovesTakenBack = "gc.moves_taken_back",
-    /// A moved block of a segment given up has a newer version, and is not taken back.
+    /// A block relocated into an abandoned segment has a newer version, and is not restored.
     NewerNotTakenBack = "gc.newer_not_taken_back",
     /// A segment is relocated while another one is.
     MovedBeside = "gc.moved_beside",
@@ -568,15 +565,15 @@ marks! {
     MemberLostWhileFreeing = "gc.member_lost_while_freeing",
     /// A segment is freed.
     SegmentFreed = "gc.segment_freed",
-    /// A block that is moved is not found, and a drive that may have it does not say.
+    /// A block under relocation is not found, and a drive that may have it gives no answer.
     MovedBlockAwaited = "gc.moved_block_awaited",
-    /// A trim is moved, for older blocks that it hides may exist.
+    /// A trim is relocated, as older blocks that it hides may exist.
     TombstoneMoved = "tombstone.moved",
     /// A trim is older than everything left, and is dropped.
     TombstoneDropped = "tombstone.dropped",
-    /// A tombstone block takes effect, but nothing points at it any more.
+    /// A tombstone block takes effect, but no entry points at it any more.
     TombstoneUnused = "tombstone.unused",
-    /// A tombstone block is damaged when it is moved.
+    /// A tombstone block is damaged when it is relocated.
     TombstoneLost = "tombstone.lost",
     /// A drive that works is taken out to be replaced.
     WorkingDriveRetired = "rebuild.working_drive_retired",
@@ -586,12 +583,12 @@ marks! {
     FormerMembershipAwaited = "rebuild.former_membership_awaited",
     /// A new drive acknowledged resets and still holds something.
     DriveNotEmptied = "rebuild.drive_not_emptied",
-    /// A replacement that was a member before holds something of it that cannot be erased, and is
-    /// refused.
+    /// A replacement that was a member before has contents of that time that cannot be erased, and
+    /// is refused.
     FormerMemberRefused = "rebuild.former_member_refused",
     /// A replacement has a volatile cache in an array that promised to have none.
     ReplacementWithCache = "rebuild.replacement_with_cache",
-    /// A rebuild takes no more zones of its drive, so that something can still be moved.
+    /// A rebuild takes no more zones of its drive, so that relocation remains possible.
     RebuildLeavesReserve = "rebuild.leaves_reserve",
     /// The contents of a segment are not completely known: it is relocated instead of getting new
     /// summaries.
@@ -604,7 +601,7 @@ marks! {
     ColumnNotRebuilt = "rebuild.column_not_rebuilt",
     /// A rebuild waits for segments to be reclaimed, or for a zone.
     RebuildWaits = "rebuild.waits",
-    /// A source vanished: nothing made without it gets into a column.
+    /// A source vanished: nothing made without it enters a column.
     SourceVanished = "rebuild.source_vanished",
     /// A block that cannot be rebuilt becomes a hole.
     HoleWritten = "rebuild.hole_written",
@@ -616,15 +613,15 @@ marks! {
     SpareGivenUp = "spare.given_up",
     /// Somebody else filled the place while the spare waited for its turn.
     SpareNotNeeded = "spare.not_needed",
-    /// The new drive failed before its rebuild came to its end.
+    /// The new drive failed before the end of its rebuild.
     RebuildGivenUp = "rebuild.given_up",
-    /// A rebuild came to its end and its member counts in full.
+    /// A rebuild ended, and its member is in full service.
     RebuildEnded = "rebuild.ended",
     /// A scrub closes open segments to look at them.
     ScrubClosedSegment = "scrub.open_segment_closed",
     /// A scrub waits for stripes in flight, or for a relocation or rebuild.
     ScrubWaited = "scrub.waited_for_stripes",
-    /// A scrub passes over a segment that is being reset, or was opened since.
+    /// A scrub skips a segment that is being reset, or was opened since.
     ScrubPassedOver = "scrub.segment_passed_over",
     /// A scrub finds damage.
     ScrubFoundDamage = "scrub.damage_found",
@@ -708,7 +705,7 @@ mod tests {
         assert!(counts().iter().all(|(_, count)| *count == 0));
     }
 
-    /// A mark that is nowhere in the engine could never be hit.
+    /// A mark that is missing in the engine could never be hit.
     #[test]
     fn every_mark_is_in_the_code() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

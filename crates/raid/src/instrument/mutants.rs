@@ -51,7 +51,7 @@ mutants! {
     NarrowLacksColumns = "narrow-lacks-columns",
     /// Records list no narrow segment, and say that none is alive.
     RosterForgotten = "roster-forgotten",
-    /// Blocks behind the last frame of a zone are not written, so that it is never full.
+    /// Blocks behind the last frame of a zone are not written, so the zone never becomes full.
     RestOfZoneLeft = "rest-of-zone-left",
     /// A checkpoint ignores the blocks written to segments that are being filled.
     CheckpointSkipsOpen = "checkpoint-skips-open",
@@ -84,28 +84,27 @@ mutants! {
     /// A segment is relocated only if it could hold more itself, regardless of the shape of new
     /// segments.
     GainByOwnSize = "gain-by-own-size",
-    /// A record that a forced start left behind before it counted makes a history of its own.
+    /// A record that a forced start abandoned before it counted makes a history of its own.
     LeftBehindCounts = "left-behind-counts",
     /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
     AckBeforeParity = "ack-before-parity",
-    /// A write that gathers chunks is durable only if the first of them has to be.
+    /// A coalesced write is durable only if its first chunk has to be.
     GatheredFuaOfFirst = "gathered-fua-of-first",
     /// A block reconstructed while its drive is present is returned without verification.
     HedgeNotVerified = "hedge-not-verified",
-    /// A spare is in service as soon as it is in its place, with nothing of it rebuilt.
+    /// A spare is in service as soon as it has its slot, with nothing rebuilt.
     SpareNotRebuilt = "spare-not-rebuilt",
     /// Another segment is relocated at the same time, even if the rest of all does not fit into
     /// free space.
     MovesBesideAny = "moves-beside-any",
-    /// Where nothing is free copies in damaged segments are no help.
+    /// With no free segment, copies in damaged segments are not used.
     DamagedTwinsIgnored = "damaged-twins-ignored",
-    /// A segment of larger chunks is opened for many small requests whether or not there is room
-    /// for it.
+    /// A segment of larger chunks is opened for many small requests, even without room for it.
     LargerWithoutRoom = "larger-without-room",
     /// Users' writes go to as many segments as suits them, beyond the active zones that drives
     /// allow.
     LanesBeyondActiveZones = "lanes-beyond-active-zones",
-    /// Writes go to segments of shapes that leave too little room for the volume.
+    /// Writes go to segments of shapes that leave too little space for the volume.
     PolicyRoomIgnored = "policy-room-ignored",
     /// A stripe that does not fill waits for others to run for as long as they may fill it.
     OthersRunForEver = "others-run-for-ever",
@@ -123,11 +122,11 @@ mutants! {
     SequenceRestarts = "sequence-restarts",
     /// Segment numbers and sequences are assigned above the ceiling on media.
     CeilingNotRecorded = "ceiling-not-recorded",
-    /// Blocks moved together all get the sequence of the first.
+    /// Blocks relocated together all get the sequence of the first.
     MovedBlocksShareSequence = "moved-blocks-share-sequence",
-    /// A moved block gets a sequence of its own, as if it had been written again.
+    /// A relocated block gets a sequence of its own, like a new write.
     MovedBlockGetsNewSequence = "moved-block-gets-new-sequence",
-    /// A moved block takes effect though the index points elsewhere by then.
+    /// A relocated block takes effect although the index no longer points at the original.
     MoveIgnoresIndex = "move-ignores-index",
     /// A segment is declared dead before its relocated blocks are durable.
     ResetBeforeMovesFlushed = "reset-before-moves-flushed",
@@ -140,7 +139,7 @@ mutants! {
     ZonesReusedBeforeAllReset = "zones-reused-before-all-reset",
     /// A dead segment's zones are reset while they are read.
     ReadersNotAwaited = "readers-not-awaited",
-    /// A tombstone that still hides older blocks is dropped when it should be moved.
+    /// A tombstone that still hides older blocks is dropped instead of relocated.
     LiveTombstoneDropped = "live-tombstone-dropped",
     /// A trim takes effect in memory only.
     TrimNotWritten = "trim-not-written",
@@ -164,7 +163,7 @@ mutants! {
     SegmentShapeIgnored = "segment-shape-ignored",
     /// When a member fails only one of the open segments is given up.
     OtherLanesKept = "other-lanes-kept",
-    /// Recovery discards a stripe of which a chunk is missing, though its member is lost.
+    /// Recovery discards a stripe without the chunk of a lost member.
     RecoveryDemandsAllChunks = "recovery-demands-all-chunks",
     /// Recovery discards stripes that can be read but are not whole.
     WeakStripeDropped = "weak-stripe-dropped",
@@ -192,7 +191,7 @@ mutants! {
     RebuildingMemberCounts = "rebuilding-member-counts",
     /// A column that a crash left half rebuilt is taken for whole.
     UnfinishedColumnTrusted = "unfinished-column-trusted",
-    /// A rebuild goes on with holes where a source has vanished.
+    /// A rebuild continues with holes after a source has vanished.
     SourceLossIgnored = "source-loss-ignored",
     /// Two lost chunks are rebuilt with the coefficients of two others.
     WrongCoefficients = "wrong-coefficients",

@@ -264,7 +264,7 @@ impl BlockDevice for Volume {
             return Box::pin(async { done.await.unwrap_or(Err(BlockError::ShuttingDown)) });
         }
         let core = self.core.clone();
-        // A task of its own: a caller that goes away must not leave a write half admitted.
+        // A task of its own: a dropped request must not leave a write half admitted.
         let write = async move { requests::write(&core, lba, data, fua).await };
         Box::pin(self.core.handle.spawn("write", write))
     }

@@ -1,4 +1,4 @@
-//! Columns, one for each member of an array, and sets of them.
+//! Columns, one for each member of an array, and sets of columns.
 
 use std::fmt;
 

@@ -203,7 +203,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
     done
 }
 
-/// Makes a range read as zeros, durable as a write would be.
+/// Makes a range read as zeros, as durably as a write.
 ///
 /// # Errors
 /// If the range is wrong or the volume takes no writes.

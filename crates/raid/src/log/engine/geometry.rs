@@ -175,7 +175,7 @@ impl SegmentGeometry {
         u64::from(self.column_blocks()) * self.scheme.data() as u64
     }
 
-    /// Chunk blocks of all columns of the array, if it were on all of them.
+    /// Chunk blocks of all columns of the array, as if the segment were on all of them.
     #[must_use]
     pub fn chunk_blocks_in_all(&self) -> usize {
         self.column_blocks() as usize * self.scheme.width()

@@ -47,7 +47,7 @@ use crate::scheme::Scheme;
 /// Zones of each member that hold superblock records.
 pub const SUPERBLOCK_ZONES: u32 = 2;
 
-/// Segments that user writes leave free beside an open relocation segment.
+/// Segments that user writes leave free in addition to an open relocation segment.
 pub const RESERVE_SEGMENTS: u32 = 2;
 
 /// The segment open for users: it may hold only garbage.

@@ -13,7 +13,7 @@ use crate::log::format::checkpoint::{AddressSpace, mapping_entries};
 use crate::log::index::map::Index;
 use crate::scheme::Scheme;
 
-/// The index of a volume, all of it in memory.
+/// The index of a volume, held in memory completely.
 pub struct MeasuredIndex(Index);
 
 impl MeasuredIndex {

@@ -138,7 +138,7 @@ pub(in crate::log) struct State {
     pub hidden_segments: usize,
     /// Checkpoints of the index.
     pub checkpoints: Checkpoints,
-    /// Pages of the index that are on media only.
+    /// Absent pages after a start on demand; `None` if there are none.
     pub(in crate::log) absent: Option<Absent>,
     /// The cache of the index; `None` if all pages are in memory.
     pub(in crate::log) offload: Option<Offload>,
@@ -324,7 +324,7 @@ impl State {
         }
     }
 
-    /// Takes no more stripes into a segment, unless it is complete.
+    /// Closes a segment to further stripes, unless it is complete.
     pub(in crate::log) fn close(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         if segment.phase != Phase::Open {

@@ -43,7 +43,7 @@ pub struct MemberStatus {
     pub free_zones: u64,
     /// Written zones with unknown contents.
     pub orphan_zones: u32,
-    /// Zones that failed and are not used any more.
+    /// Zones that failed and are no longer used.
     pub lost_zones: u32,
     /// Its errors since the start.
     pub errors: MemberErrors,

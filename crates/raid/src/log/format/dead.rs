@@ -7,7 +7,7 @@ use zoneweave_zoned::ZoneId;
 
 /// A column without remains.
 const NOTHING: u32 = u32::MAX;
-/// A column of which any zone may hold blocks.
+/// A column with possible blocks in any zone.
 const ANYWHERE: u32 = u32::MAX - 1;
 
 /// Possible remains of a dead segment in a column.
@@ -49,7 +49,7 @@ impl Remains {
     }
 }
 
-/// A segment of which every live block has a durable copy elsewhere.
+/// A segment whose live blocks all have a durable copy elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
     /// Generation of the segment.

@@ -35,7 +35,7 @@ pub(in crate::log) struct Index {
 }
 
 impl Index {
-    /// An index of unmapped blocks, all of it in memory.
+    /// An index of unmapped blocks, held in memory completely.
     #[must_use]
     pub(in crate::log) fn new(space: &AddressSpace) -> Self {
         Self::over(Table::whole(space.volume_blocks, space.entry_bytes), false, space)

@@ -6,8 +6,8 @@
 //! | `checkpoint` | pages of the index on media, written from time to time |
 //! | `load` | pages that a start left on media are read on demand |
 //! | `cache` | pages leave memory under a limit, and are pinned while in use |
-//! | `pages`, `bulk_load`, `valid_counts` | enter checkpoint pages into the index beneath newer entries |
-//! | `sequences` | how new each entry of an index under construction is |
+//! | `pages`, `bulk_load`, `valid_counts` | enter checkpoint pages beneath newer entries |
+//! | `sequences` | the sequence of each entry of an index under construction |
 //! | `deferred` | summary entries of absent pages, applied when the page is loaded |
 //!
 //! Invariants: an entry points into a segment that is not dead. A segment's valid count is the

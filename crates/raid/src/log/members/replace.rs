@@ -115,7 +115,7 @@ fn is_foreign(state: &State, device: &Rc<dyn ZonedDevice>) -> bool {
     state.slot_of(device).is_none() && state.former_of(device).is_empty()
 }
 
-/// A drive's zones, and those for its superblock, if it can be a member as it is.
+/// The zones of a drive, and its future superblock zones, if it can be a member as it is.
 async fn look(
     core: &Core,
     device: &dyn ZonedDevice,

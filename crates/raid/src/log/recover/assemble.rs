@@ -136,7 +136,7 @@ pub struct Survey {
     pub refusal: Option<OpenError>,
 }
 
-/// Finds out which array the drives are, and whether it would start.
+/// Identifies the array of the drives, and checks whether it would start.
 pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let (drives, mut verdicts) = look(offered).await;
     let newest = newest_records(&drives);

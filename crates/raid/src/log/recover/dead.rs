@@ -40,7 +40,7 @@ pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static s
             reset.insert((column, zone));
         } else {
             mark(Mark::DeadZoneNotReset);
-            // It may hold a copy of a segment that is alive, and dies later.
+            // It may hold a copy of a segment that is alive now and dies later.
             core.state.borrow_mut().note_unclear(column);
             core.note_lost_zone(column);
         }

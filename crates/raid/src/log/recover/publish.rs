@@ -96,7 +96,7 @@ async fn decide(
         core.record_seal(seal).await?;
     }
     for seal in seals {
-        // It may be gone already: then there is nothing left to decide on.
+        // The segment may be gone already, and needs no decision then.
         let is_it = |(_, segment): (_, &Segment)| segment.id == seal.segment;
         if !core.state.borrow().segments.iter().any(is_it) {
             mark(Mark::SealNotNeeded);

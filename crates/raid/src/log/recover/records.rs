@@ -80,8 +80,8 @@ impl DriveRecords {
         self.damaged.retain(|(at, _)| zones.contains(&at.zone));
     }
 
-    /// The superblock zones: those with records, completed by the first that holds nothing. (Where
-    /// writes are of units a crash may leave part of one in front of its record.)
+    /// The superblock zones: zones with records, completed by the first empty one. (With a write
+    /// unit of several blocks, a crash may leave a part of one in front of its record.)
     pub(in crate::log) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
         let mut zones: Vec<_> = with_records.into_iter().collect();
@@ -95,7 +95,7 @@ impl DriveRecords {
         (zones.len() >= 2).then(|| [zones[0], zones[1]])
     }
 
-    /// Where the next record goes: after the newest, with the other zone to be reset first.
+    /// Position of the next record: after the newest, with the other zone to be reset first.
     pub(in crate::log) fn cursor(&self) -> Option<SuperblockCursor> {
         let zones = self.superblock_zones()?;
         if self.records.is_empty() && mutant(Mutant::BlankDriveAdopted) {

@@ -53,7 +53,7 @@ const REPLAYED_PART: u64 = 8;
 const DEFERRED_MOST: u64 = 1 << 22;
 const DEFERRED_PART: u64 = 8;
 
-/// A block of a weak stripe that is newer than anything that counts.
+/// A block of a weak stripe that is newer than every valid version.
 pub(in crate::log) struct Candidate {
     pub(in crate::log) place: BlockPlace,
     /// For data: the block of the volume.
@@ -256,7 +256,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
 /// Spans whose summaries are read at a time, a few MiB.
 const SPANS_AT_A_TIME: usize = 16;
 
-/// Enters every block of segments that lies in the partition; notes the segments' sequences.
+/// Enters every block of these segments within the partition, and records the segments' sequences.
 async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut Partition) {
     let geometry = |slot: SegmentSlot| core.state.borrow().segments[slot].geometry;
     let spans =

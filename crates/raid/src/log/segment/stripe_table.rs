@@ -73,7 +73,7 @@ impl StripeTable {
         }
     }
 
-    /// The row of a group at which `column` holds its chunk of a stripe, if that is known.
+    /// The row of a group with the chunk of a stripe on `column`; `None` if unknown.
     #[must_use]
     pub(in crate::log) fn find(
         &self,

@@ -76,7 +76,7 @@ pub(in crate::log) struct Segment {
     pub listed: Vec<Option<ZoneId>>,
     /// Phase of its life.
     pub phase: Phase,
-    /// Blocks of it that the index maps, and tombstone blocks still needed.
+    /// Blocks of it that the index maps, and tombstone blocks in use.
     pub valid: u64,
     /// The blocks that the index maps, column by column. Kept if pages may leave memory, so that
     /// these need not be read to know. `None` if unknown.

@@ -41,7 +41,8 @@ struct Beside {
 }
 
 impl State {
-    /// Whether segments that are filled beside one have as much under way as keeps drives busy.
+    /// Whether other segments have enough writes in flight to keep the drives busy, so that this
+    /// one has to wait.
     #[must_use]
     pub(in crate::log) fn is_enough_beside(&self, segment: &Segment) -> bool {
         let Some(even_blocks) = self.policy.even_blocks else { return false };

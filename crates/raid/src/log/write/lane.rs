@@ -66,7 +66,7 @@ pub(in crate::log) struct Lane {
     pub mode: LaneMode,
     /// The segment being filled.
     pub open: Option<SegmentSlot>,
-    /// A segment of it is being opened, or a group or span of it is being ended.
+    /// A segment is being opened for it, or a group or span of it is being ended.
     pub busy: bool,
 }
 

@@ -4,8 +4,7 @@
 //!    segments.
 //! 2. `stream` holds the lanes of one kind of data (users, relocation) and their pending blocks.
 //! 3. `schedule` decides which lane issues a stripe next, and when a partial stripe is closed.
-//! 4. `writer` carries out the decision: one task per stream. `narrow` serves writes that come
-//!    alone.
+//! 4. `writer` carries out the decision: one task per stream. `narrow` serves lone writes.
 //! 5. `stripe` builds data chunks, parity and block metadata.
 //! 6. `chunk` appends a chunk, or queues it in `zone_queue`, where `coalescing` bounds the writes
 //!    in flight and `pacing` keeps them below the rate of the drive's flash.

@@ -33,8 +33,8 @@ impl WritePolicy {
         self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
     }
 
-    /// The shape of narrow segments, whichever columns they are on; `None` where there are none, or
-    /// none would be narrower.
+    /// The shape of narrow segments, on any columns; `None` if the policy has none, or they would
+    /// not be narrower.
     #[must_use]
     pub(in crate::log) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
         shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))

@@ -152,7 +152,8 @@ impl State {
             };
             let leads_to = self.page_at(page).map(|at| self.space.place(at).slot);
             if leads_to.is_some_and(|slot| self.is_leaving(slot)) {
-                // Writing it would keep it valid in a segment that is being relocated or freed.
+                // Dropping it would make its mapping block necessary in a segment that is being
+                // relocated or freed.
                 if most == 0 {
                     continue;
                 }

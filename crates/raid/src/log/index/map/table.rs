@@ -1,4 +1,4 @@
-//! The entries of the index in memory: all of them one after the other, or page by page.
+//! The entries of the index in memory: in one array, or page by page.
 //!
 //! An entry is zero for an unmapped block, else its address plus one. The index interprets entries,
 //! and the caller makes sure that pages are in memory before their entries are changed.
@@ -193,7 +193,7 @@ impl Table {
         }
     }
 
-    /// The first entries of a page that is in memory, as they are stored.
+    /// The first entries of a page in memory, in their form on media.
     pub(super) fn stored(
         &self,
         page: Page,

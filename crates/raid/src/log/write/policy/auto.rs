@@ -34,8 +34,8 @@ const LANES_MOST: u32 = 4;
 /// for a segment of its size.
 const CHUNK_BLOCKS: u32 = 2;
 
-/// The largest chunks that are chosen for drives faster than the engine, in blocks: 64 small
-/// requests fill a stripe of 3+1 of these, but none of larger ones.
+/// Largest chunks for drives faster than the engine, in blocks: 64 small requests fill a stripe of
+/// 3+1 of these, but none of larger ones.
 const LARGE_CHUNK_BLOCKS_MOST: u32 = 16;
 
 /// Segments of each chunk size for such drives: one for each lifetime.

@@ -159,7 +159,7 @@ pub enum PolicyError {
         /// Active zones that the drive allows.
         limit: u32,
     },
-    /// The volume leaves too little room for padding such chunks.
+    /// The volume leaves too little space for padding such chunks.
     #[error(
         "a volume of {blocks} blocks is too large for chunks of {chunk_blocks} blocks on these zones"
     )]
