@@ -6,7 +6,7 @@
 //! | 8..10 | version | 1 |
 //! | 10 | exponent | a frame has 2^exponent blocks |
 //! | 11 | written | blocks of the frame that were written; the rest is padding |
-//! | 12..16 | checksum | CRC-32C of all bytes up to the end of the metadata, with zeros for itself |
+//! | 12..16 | checksum | CRC-32C up to the end of the metadata, with zeros for itself |
 //! | 16..20 | zone | number of the zone |
 //! | 20..24 | frame | its number in the zone |
 //! | 24..64 | | zero |

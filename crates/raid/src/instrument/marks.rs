@@ -174,12 +174,12 @@ marks! {
     RecordsReadOneByOne = "superblock.records_read_one_by_one",
     /// A record's write failed, and the drive is asked how much was written.
     RecordWrittenAgain = "superblock.record_written_again",
-    /// Of a record that takes several blocks some were written: the other zone is gone over to, or
-    /// this one begun anew.
+    /// Some blocks of a record were written: the other zone is used next, or this one is begun
+    /// anew.
     RecordInPart = "superblock.record_in_part",
     /// A superblock zone is full, and the other one is used.
     SuperblockZoneFull = "superblock.zone_full",
-    /// The superblock zone gone over to still holds something and is reset first.
+    /// The other superblock zone still has contents and is reset first.
     SuperblockZoneResetLate = "superblock.zone_reset_late",
     /// The superblock zone that was left cannot be reset, and stays dirty.
     SuperblockZoneNotReset = "superblock.zone_not_reset",
@@ -239,7 +239,7 @@ marks! {
     NarrowOpened = "lanes.narrow_opened",
     /// Small requests fill a stripe of larger chunks.
     LargerFilled = "lanes.larger_filled",
-    /// Small requests that fill a stripe wait, as one of larger chunks is under way.
+    /// Small requests that fill a stripe wait, as one of larger chunks is in flight.
     WaitedForLarger = "lanes.waited_for_larger",
     /// A segment took no stripe, as segments like it have enough writes in flight.
     EnoughBeside = "lanes.enough_beside",
@@ -324,7 +324,7 @@ marks! {
     ListedLost = "recovery.listed_lost",
     /// Recovery: zones of a narrow segment that is not listed are reset.
     UnlistedReset = "recovery.unlisted_reset",
-    /// Recovery: a stripe of mirrors has as many chunks as would do, but twins are missing.
+    /// Recovery: a mirrored stripe has enough chunks by number, but twins are missing.
     TwinsDiscarded = "recovery.twins_discarded",
     /// Recovery: the newest block of a weak stripe is written again.
     WeakBlockRewritten = "recovery.weak_block_rewritten",
@@ -551,7 +551,7 @@ marks! {
     LifetimesMixed = "lifetime.mixed",
     /// The lists do not name all live blocks; the index is searched for them.
     UnlistedSearched = "gc.unlisted_searched",
-    /// A block beyond repair is moved as lost.
+    /// A block beyond repair is relocated as lost.
     LostBlockMoved = "gc.lost_block_moved",
     /// The contents of an unreadable block are unknown: the entries that point at it become lost.
     UnknownBlockLost = "gc.unknown_block_lost",
@@ -593,7 +593,7 @@ marks! {
     /// The contents of a segment are not completely known: it is relocated instead of getting new
     /// summaries.
     ListsIncomplete = "rebuild.lists_incomplete",
-    /// A rebuild that a restart interrupted goes on.
+    /// A rebuild that a restart interrupted continues.
     RebuildResumed = "rebuild.resumed",
     /// A segment has its column again.
     ColumnRebuilt = "rebuild.column_rebuilt",

@@ -86,7 +86,8 @@ mutants! {
     GainByOwnSize = "gain-by-own-size",
     /// A record that a forced start abandoned before it counted makes a history of its own.
     LeftBehindCounts = "left-behind-counts",
-    /// A stripe takes effect and is acknowledged when its data is written, its parity under way.
+    /// A stripe takes effect and is acknowledged when its data is written, with its parity in
+    /// flight.
     AckBeforeParity = "ack-before-parity",
     /// A coalesced write is durable only if its first chunk has to be.
     GatheredFuaOfFirst = "gathered-fua-of-first",
@@ -114,7 +115,7 @@ mutants! {
     FlushNotSent = "flush-not-sent",
     /// A drive's failed flush is taken for a good one.
     FailedFlushIgnored = "failed-flush-ignored",
-    /// A group begins while stripes of the one before are under way.
+    /// A group begins while stripes of the one before are in flight.
     GroupNotAwaited = "group-not-awaited",
     /// A group begins when the one before is written, but not yet durable.
     GroupNotFlushed = "group-not-flushed",
@@ -181,7 +182,7 @@ mutants! {
     BlankDriveAdopted = "blank-drive-adopted",
     /// A member that was evicted is let in again at the start.
     StaleMemberReadmitted = "stale-member-readmitted",
-    /// Writes go on without a failed member before its eviction is on media.
+    /// Writes continue without a failed member before its eviction is on media.
     EvictionNotAwaited = "eviction-not-awaited",
     /// A superblock zone is reset before the snapshot in the other one is durable.
     SuperblockZoneResetEarly = "superblock-zone-reset-early",
@@ -209,7 +210,7 @@ mutants! {
     ChecksumNotSeeded = "checksum-not-seeded",
     /// A block beyond repair reads as zeros.
     LostBlockReadsAsZeros = "lost-block-reads-as-zeros",
-    /// Writes go on when more members are lost than the redundancy covers.
+    /// Writes continue when more members are lost than the redundancy covers.
     WritesNotStopped = "writes-not-stopped",
     /// Users may take the last free segment.
     ReserveIgnored = "reserve-ignored",

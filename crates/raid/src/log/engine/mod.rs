@@ -5,10 +5,10 @@
 //! | `address` | physical block addresses, segment slots, pages of the index |
 //! | `geometry` | the shape of a segment's zones, and the dense numbering of its blocks |
 //! | `limits` | reserves and sizes, derived from the array's shape |
-//! | `memory` | how much memory a running volume takes, now and at most |
+//! | `memory`, `footprint` | memory of a running volume, now and at most |
 //! | `state` | the state behind the one borrow, and its invariants |
 //! | `core` | the state, the drives, the clock and the gates that tasks wait at |
-//! | `status` | counters, and the status report |
+//! | `counters`, `status` | counters, progress, and the status report |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`

@@ -1,12 +1,25 @@
-//! Every byte the log-structured volume writes to media. `docs/format.md` is the same in prose.
+//! Every byte that the log-structured volume writes to media. `docs/format.md` is the same in
+//! prose.
+//!
+//! | file | content |
+//! |---|---|
+//! | `envelope`, `crc` | magic, version, type and checksum of every structured block |
+//! | `oob` | the 64 bytes of metadata beside every block |
+//! | `superblock`, `config` | records of the membership, and the array's configuration in them |
+//! | `seal`, `dead`, `narrow_list` | in records: valid stripes, deaths, live narrow segments |
+//! | `header`, `summary` | the first block of each zone, and the list of each span's blocks |
+//! | `tombstone` | trimmed extents |
+//! | `checkpoint` | the index on media |
+//! | `bounds` | bounds of numbers on media |
+//! | `fuzzing` | bodies of the fuzz targets |
 //!
 //! All integers are little-endian. Structured blocks are 4 KiB and begin with an [`Envelope`];
-//! every block, structured or not, carries an [`Oob`] record. Checksums are CRC-32C seeded with
-//! the array's UUID, so that blocks of another array never verify.
+//! every block, structured or not, carries an [`Oob`] record. Checksums are CRC-32C seeded with the
+//! array's UUID, so that blocks of another array never verify.
 //!
 //! Fault model: everything read from media is hostile. Decoders check magic, version, length,
-//! checksum and every field's range before they return, and never index by a value from media
-//! that they have not checked.
+//! checksum and every field's range before they return, and never index by an unchecked value from
+//! media.
 
 mod bounds;
 pub mod checkpoint;

@@ -2,9 +2,10 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `map` | LBA to PBA, and which blocks a segment holds |
+//! | `map` | LBA to PBA, and the number of valid blocks in each segment |
+//! | `remap` | relocations that may have to be undone |
 //! | `checkpoint` | pages of the index on media, written from time to time |
-//! | `load` | pages that a start left on media are read on demand |
+//! | `absent`, `load` | pages that a start left on media, loaded on demand |
 //! | `cache` | pages leave memory under a limit, and are pinned while in use |
 //! | `pages`, `bulk_load`, `valid_counts` | enter checkpoint pages beneath newer entries |
 //! | `sequences` | the sequence of each entry of an index under construction |

@@ -1,4 +1,4 @@
-//! Blocks whose index entries moved, so that a relocation can be undone.
+//! Relocations that have changed index entries, so that they can be undone.
 
 use crate::log::engine::address::Pba;
 use zoneweave_zoned::Lba;

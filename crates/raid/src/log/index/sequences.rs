@@ -24,9 +24,9 @@ pub(in crate::log) enum Sequences {
 /// Sequences are below this unless more than 4 PiB was written to the volume.
 pub(in crate::log) const NARROW: u64 = 1 << 40;
 
-/// Own sequences are kept by page while fewer than one block in so many has one. An array is faster,
-/// but a few scattered entries touch all its memory, which the kernel clears first: a sixth of the
-/// time of a start.
+/// Own sequences are kept by page while fewer than one block in so many has one. An array is
+/// faster, but a few scattered entries touch all its memory, which the kernel clears first: a sixth
+/// of the time of a start.
 const FEW_PART: usize = 256;
 
 /// Own sequences of blocks, in the most compact form: the sequence plus one, or zero.

@@ -91,7 +91,7 @@ pub enum ReplaceError {
     /// The drive is a spare already.
     #[error("the drive is a spare already")]
     SpareAlready,
-    /// The slot's drive works, and another replacement is under way.
+    /// The slot's drive works, and another replacement is in progress.
     #[error("{slot} is being rebuilt already")]
     AlreadyRebuilding {
         /// The slot.

@@ -1,11 +1,15 @@
 //! The drives under the volume: the members in their slots, and the superblock records about them.
 //!
-//! 1. `create` writes the first superblock to every drive.
+//! 1. `create` writes the first superblock to every drive; `offered` is a drive with its label.
 //! 2. `member` is a slot of the running array; `attachment` is one drive's time in a slot.
-//! 3. `superblock` commits records to all members, in two zones that are written in turn.
-//! 4. `eviction` removes members that keep the volume from making progress.
-//! 5. `replace` puts a new drive into a slot; `spares` does so without an operator.
-//! 6. `zone_pool` holds a member's free zones.
+//! 3. `io` reads, resets and flushes, and records the outcome for the member.
+//! 4. `superblock` commits records to all members, in two zones that are written in turn;
+//!    `superblock_cursor` is the position in them.
+//! 5. `eviction` removes members that keep the volume from making progress.
+//! 6. `replace` puts a new drive into a slot; `spares` and `refill` do so without an operator.
+//! 7. `zone_pool` holds a member's free zones.
+//!
+//! `error` has the errors of administrative requests.
 //!
 //! Invariant: an eviction is durable on the survivors before a write that the evicted drive misses
 //! is acknowledged.

@@ -1,10 +1,12 @@
 //! The read path, in the order in which a read meets the files:
 //!
-//! 1. `blocks` looks the blocks up, pins their segments, reads and verifies.
-//! 2. `batch` merges adjacent blocks into as few drive commands as possible.
-//! 3. `hedge` decides which drives not to wait for.
-//! 4. `reconstruct` computes blocks from the other chunks of their stripes.
-//! 5. `retry` repeats reads whose failure would lose data.
+//! 1. `range` pins the index pages of a request, looks its blocks up, and pins their segments.
+//! 2. `blocks` reads and verifies; a verified block is a `found` block.
+//! 3. `batch` merges adjacent blocks into as few drive commands as possible.
+//! 4. `route` decides which drives to read around, by the latencies in `hedge`. `guards` measure
+//!    the reads and resets in flight.
+//! 5. `reconstruct` computes blocks from the other chunks of their stripes.
+//! 6. `retry` repeats reads whose failure would lose data.
 //!
 //! Invariant: a returned block passed its checksum, which covers the array, the address and the
 //! version.

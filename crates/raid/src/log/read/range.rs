@@ -1,4 +1,4 @@
-//! Reads of users: a range of the volume, with its index pages held.
+//! Reads of users: a range of the volume, with its index pages pinned.
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};

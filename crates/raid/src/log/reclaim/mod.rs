@@ -2,10 +2,11 @@
 //!
 //! 1. `space` measures the free space; `share` splits writes between users and relocation by it.
 //! 2. `collector` runs the collection; `victim` picks the segment.
-//! 3. `relocate` copies the live blocks, each with its own sequence. `lifetime` guesses which
-//!    blocks live long, so that they go to segments of their own.
+//! 3. `relocate` copies the live blocks, each with its own sequence. `lifetime` estimates how long
+//!    blocks live, and `classify` applies it to a write, so that long-lived blocks get segments of
+//!    their own.
 //! 4. `reset` frees a dead segment: durable record, readers drained, zones reset.
-//! 5. `amplification` reports the write amplification beside its theoretical value.
+//! 5. `amplification` reports the write amplification, with its theoretical value.
 //!
 //! Invariant: relocate, flush, durable dead record, drain readers, reset all zones, reuse, in this
 //! order.

@@ -28,7 +28,7 @@ pub(in crate::log) struct Twins {
     copies: Vec<(Lba, Pba)>,
 }
 
-/// The blocks mapped to a segment that have a twin, with it.
+/// The blocks mapped to a segment that have a duplicate, with its address.
 type Replacements = BTreeMap<Lba, Pba>;
 
 /// How many blocks are mapped to a segment.

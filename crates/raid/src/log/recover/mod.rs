@@ -3,8 +3,9 @@
 //!
 //! The steps, each harmless to repeat after a crash inside it:
 //!
-//! 1. [`assemble`] reads superblocks; `quorum` chooses the membership that counts.
-//! 2. `find/` reads headers and decides which zones form which segments.
+//! 1. [`assemble`] reads superblock [`records`]; `quorum` chooses the membership that counts.
+//! 2. `find/` reads headers and decides which zones form which segments. `dead` resets the zones of
+//!    dead ones.
 //! 3. `judge` decides, for segments that a crash left unfinished, which stripes count.
 //! 4. `replay` builds the index from summaries and blocks; the newest sequence wins, and
 //!    `duplicates` drops copies of equal age. With a checkpoint it starts from the checkpoint's

@@ -4,13 +4,14 @@
 //!
 //! 1. `open` takes zones and a number and writes the header; `active_zones` keeps drives within
 //!    their limits.
-//! 2. `table` holds all segments: their zones, write positions and numbers of valid blocks.
+//! 2. `table` holds all segments: their zones, write positions and numbers of valid blocks. `pin`
+//!    keeps one from being reset.
 //! 3. `spans` writes the summary that closes each span; `stripe_table` maps chunks of tabled
 //!    groups.
-//! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches chunks to
-//!    stripes.
-//! 5. `dead` remembers dead segments until no drive can bring their blocks back.
-//!    `narrow_list` records on every drive which narrow segments are alive.
+//! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches the
+//!    `scanned` rows to stripes.
+//! 5. `dead` and `mark_dead` remember dead segments until no drive can bring their blocks back.
+//! 6. `narrow_list` and `narrow_state` record on every drive which narrow segments are alive.
 //!
 //! Invariants: the header is durable before any data. Numbers are never reused. Zones are reset
 //! only after a durable dead record.

@@ -2,12 +2,14 @@
 //!
 //! 1. `policy` defines the lanes of a start: chunk size, append or in-place, number of open
 //!    segments.
-//! 2. `stream` holds the lanes of one kind of data (users, relocation) and their pending blocks.
-//! 3. `schedule` decides which lane issues a stripe next, and when a partial stripe is closed.
-//! 4. `writer` carries out the decision: one task per stream. `narrow` serves lone writes.
+//! 2. `stream` holds the pending blocks of one kind of data (users, relocation) and its `lane`s.
+//! 3. `schedule` decides which lane issues a stripe next, and when a partial stripe is closed. Its
+//!    answer is a step of `plan`.
+//! 4. `writer` carries out the step: one task per stream. `narrow` serves lone writes.
 //! 5. `stripe` builds data chunks, parity and block metadata.
-//! 6. `chunk` appends a chunk, or queues it in `zone_queue`, where `coalescing` bounds the writes
-//!    in flight and `pacing` keeps them below the rate of the drive's flash.
+//! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. There `coalescing`
+//!    bounds the writes in flight, and `pacing` keeps them below the rate of the drive's flash.
+//!    `together` lets zones wait for more to write, if `trial` has measured a gain.
 //! 7. `completion` ends the stripe when its last chunk completes: the index points at the new
 //!    blocks, and the tickets are answered.
 //!

@@ -72,7 +72,7 @@ const HELPED_WINDOWS: u32 = 50;
 pub(in crate::log) struct Drain {
     /// Usual latency of a write by size, without others in its way, in ns.
     usual: [u64; SIZES],
-    /// Writes under way, by column.
+    /// Writes in flight, by column.
     writes: Vec<u32>,
     window: Window,
     phase: Phase,

@@ -4,7 +4,7 @@ use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
 use crate::log::write::lane::{Class, LaneId};
 
-/// Stripes of one segment that may be under way together.
+/// Most stripes in flight in one segment.
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;
 
 /// The next step of a stream's writer.

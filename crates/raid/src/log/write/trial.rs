@@ -28,7 +28,7 @@ const HELD_TURNS_MOST: u32 = 2048;
 #[derive(Debug)]
 pub(in crate::log) struct Trial {
     phase: Phase,
-    /// Of the turn under way.
+    /// The current turn.
     turn: Turn,
     /// Pieces of work in flight, and the time up to which theirs is counted.
     under_way: u32,
