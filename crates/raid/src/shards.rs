@@ -215,7 +215,7 @@ fn take(pieces: &mut VecDeque<Bytes>, blocks: u64) -> Vec<Bytes> {
     let mut bytes = usize::try_from(blocks).expect("held in memory") * BLOCK_BYTES;
     let mut taken = Vec::new();
     while bytes > 0 {
-        let mut piece = pieces.pop_front().expect("as many blocks as were asked for");
+        let mut piece = pieces.pop_front().expect("as many blocks as were requested");
         let now = piece.split_to(bytes.min(piece.len()));
         bytes -= now.len();
         taken.push(now);

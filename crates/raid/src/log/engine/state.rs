@@ -168,7 +168,7 @@ impl Recovering {
 
     /// The reason for refusing the start after too many attempts.
     pub(in crate::log) const TOO_OFTEN: &str =
-        "drives failed again and again while the array was being recovered; start it again";
+        "drives kept failing while the array was being recovered; start it again";
 
     /// `may_begin_anew`: whether a drive failure may restart recovery.
     #[must_use]

@@ -123,10 +123,7 @@ impl State {
                 self.add_tombstone(pba);
             }
             let before = self.index.set(lba, Some(pba));
-            assert!(
-                before.is_none(),
-                "block {lba} is in the index before what was replayed for it"
-            );
+            assert!(before.is_none(), "block {lba} is in the index before its replayed entry");
             self.count_in(pba);
             let page = self.index.page_of(lba);
             match replayed.last_mut() {

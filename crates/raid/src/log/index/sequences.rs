@@ -157,7 +157,7 @@ impl ToldByPages {
 
     fn set_all(&mut self, first: usize, entries: &[Entry], sequence: u64) {
         let of_page = &mut self.sequences[first / Lba(self.page_entries).index()];
-        assert!(std::mem::replace(of_page, sequence) == 0, "a page tells once");
+        assert!(std::mem::replace(of_page, sequence) == 0, "a page sets sequences once");
         // Most entries of most pages are mapped.
         self.told.insert_range(first..first + entries.len());
         let others = (first..).zip(entries).filter(|(_, entry)| entry.address().is_none());

@@ -230,7 +230,7 @@ pub(in crate::log) fn too_few(record: &SuperblockRecord, present: usize) -> Open
         needed: record.config.scheme.data(),
         missing: match record.config.scheme.is_mirrored() {
             true => "one of each pair, slots c and c + k; see `zoneweave array list`".to_owned(),
-            false => "see `zoneweave array list` for what each drive is".to_owned(),
+            false => "see `zoneweave array list` for the role of each drive".to_owned(),
         },
     }
 }

@@ -142,7 +142,7 @@ impl State {
         self.index.leave_out(page);
         if let Some(at) = self.page_at(page) {
             let slot = self.space.place(at).slot;
-            assert!(!self.is_leaving(slot), "page {} is left to what is freed next", page.0);
+            assert!(!self.is_leaving(slot), "page {} is in a segment that is freed next", page.0);
             self.count_page(at, true);
         }
         mark(Mark::PageLeftOut);
