@@ -13,13 +13,13 @@ use zoneweave_zoned::{
 };
 
 use crate::log::admit::requests;
-use crate::log::admit::requests::Looks;
 use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::checkpoint;
 use crate::log::index::load;
+use crate::log::index::steps::Looks;
 use crate::log::members::replace;
 use crate::log::reclaim::collector;
 use crate::log::reclaim::reset;
@@ -302,7 +302,7 @@ async fn extents_of(
     let (mut extents, mut looks) = (Vec::new(), Looks::default());
     let (mut start, end) = (range.start, range.end);
     while start < end {
-        let held = start..end.min(start + requests::step_of(core, For::Users));
+        let held = start..end.min(start + crate::log::index::steps::step_of(core, For::Users));
         start = held.end;
         let _held = hold_range(core, For::Users, held.clone()).await?;
         for part in Looks::parts(held) {

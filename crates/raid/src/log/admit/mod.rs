@@ -11,3 +11,4 @@
 pub(in crate::log) mod inflight;
 pub(in crate::log) mod pending;
 pub(in crate::log) mod requests;
+pub(in crate::log) mod writable;

@@ -1,6 +1,7 @@
 //! Users' requests: admission, sequences, and waiting.
 
-use std::ops::Range;
+use crate::log::admit::writable::check_writable;
+use crate::log::index::steps::{Looks, step_of};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,62 +15,16 @@ use crate::log::admit::pending::{
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
-use crate::log::index::cache::{For, Offload, hold_range};
-use crate::log::segment::open;
+use crate::log::index::cache::{For, hold_range};
 use crate::log::write::lane::Lifetime;
-
-/// The most blocks a trim covers in one extent.
-const TRIM_STEP: u64 = 1 << 18;
-
-/// Blocks examined in the index before yielding: about 100 us.
-const LOOK_STEP: u64 = 1 << 14;
 
 /// Sequences that must be left when a request is admitted: more than the requests admitted at a
 /// time.
 const SEQUENCE_MARGIN: u64 = 1 << 18;
 
-/// Blocks whose pages are pinned together: if pages may be absent, at most a part of the configured
-/// pages.
-#[must_use]
-pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
-    let state = core.state.borrow();
-    let Some(limit) = state.offload.as_ref().map(Offload::limit) else { return TRIM_STEP };
-    let pages = match whom {
-        For::Users => limit.of_a_request(),
-        For::Moving => limit.of_a_part(),
-    };
-    TRIM_STEP.min(pages * state.index.page_entries())
-}
-
-/// Counts examined blocks and yields after so many: pages in memory cause no wait, and a request
-/// may cover the whole volume.
-#[derive(Default)]
-pub(in crate::log) struct Looks(u64);
-
-impl Looks {
-    /// Splits a range into parts that are examined without yielding.
-    pub(in crate::log) fn parts(range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let (mut start, end) = (range.start, range.end);
-        std::iter::from_fn(move || {
-            let part = start..end.min(start.saturating_add(LOOK_STEP));
-            start = part.end;
-            (!part.is_empty()).then_some(part)
-        })
-    }
-
-    /// Records that a part was examined.
-    pub(in crate::log) async fn add(&mut self, core: &Core, part: &Range<u64>) {
-        self.0 += part.end - part.start;
-        if self.0 >= LOOK_STEP {
-            self.0 = 0;
-            core.handle.yield_now().await;
-        }
-    }
-}
-
 impl State {
     /// Whether sequences have to be reserved before more are assigned.
-    fn has_few_sequences(&self) -> bool {
+    pub(in crate::log) fn has_few_sequences(&self) -> bool {
         self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
     }
 }
@@ -90,22 +45,6 @@ pub(in crate::log) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<
     match lba.0.checked_add(blocks) {
         Some(end) if end <= capacity => Ok(()),
         _ => Err(BlockError::OutOfRange { lba, blocks, capacity }),
-    }
-}
-
-/// Checks that the volume takes writes, and reserves sequences if necessary.
-pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
-    let scarce = core.state.borrow().has_few_sequences();
-    if scarce {
-        open::raise_ceilings(core).await;
-    }
-    if core.closing.get() || core.refusing.get() {
-        mark(Mark::RefusedAtClose);
-        return Err(BlockError::ShuttingDown);
-    }
-    match core.state.borrow().stopped {
-        Some(reason) => Err(BlockError::ReadOnly { reason }),
-        None => Ok(()),
     }
 }
 

@@ -2,7 +2,6 @@
 use serde::Serialize;
 
 use crate::log::format::StreamKind;
-use crate::log::reclaim::amplification::ratio;
 use crate::log::write::lane::Lifetime;
 
 /// Events since the start of the volume.
@@ -82,4 +81,9 @@ impl ClassCounters {
         let gained = self.freed_blocks.saturating_sub(self.moved_blocks);
         (gained > 0).then(|| ratio(self.freed_blocks, gained))
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+pub(in crate::log) fn ratio(blocks: u64, of: u64) -> f64 {
+    blocks as f64 / of as f64
 }

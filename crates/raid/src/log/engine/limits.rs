@@ -256,6 +256,9 @@ pub(in crate::log) fn check_size(
 /// number at which collection begins.
 pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
 
+/// Blocks relocated at a time.
+pub(in crate::log) const BATCH_BLOCKS: usize = 512;
+
 #[cfg(test)]
 mod tests {
     use zoneweave_zoned::OobKind;

@@ -26,7 +26,7 @@ use crate::log::index::remap::Move;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{ColumnZone, Segment};
-use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
 use crate::log::write::zone_queue::ZoneQueue;

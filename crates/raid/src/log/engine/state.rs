@@ -32,7 +32,7 @@ use crate::log::reclaim::share::Pace;
 use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
 use crate::log::segment::table::{Phase, SegmentTable};
-use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::pacing::Drain;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;

@@ -34,9 +34,9 @@ use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::checkpoint::{self, UNREADABLE};
 use crate::log::index::deferred::{Deferred, Entry, Group};
 use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
+use crate::log::index::partition::rank;
 use crate::log::index::sequences::{Sequences, sequence_in};
 use crate::log::read::found::FoundBlock;
-use crate::log::recover::replay::rank;
 use crate::log::segment::table::Segment;
 
 /// Requested pages that are read at a time.

@@ -22,6 +22,8 @@ pub(in crate::log) mod deferred;
 pub(in crate::log) mod load;
 pub(in crate::log) mod map;
 pub(in crate::log) mod pages;
+pub(in crate::log) mod partition;
 pub(in crate::log) mod remap;
 pub(in crate::log) mod sequences;
+pub(in crate::log) mod steps;
 pub(in crate::log) mod valid_counts;

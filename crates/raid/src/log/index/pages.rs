@@ -18,10 +18,10 @@ use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
+use crate::log::index::partition::Partition;
 use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::reclaim::relocate::span_entries;
-use crate::log::recover::replay::Partition;
+use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::pin_all;
 use crate::log::segment::table::Segment;
 

@@ -6,7 +6,7 @@
 
 use crate::log::read::batch::spot_of;
 use crate::log::read::found::FoundBlock;
-use crate::log::read::range::TRIES;
+use crate::log::read::found::TRIES;
 use crate::log::segment::pin::pin_all;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};

@@ -11,3 +11,6 @@ pub(in crate::log) struct FoundBlock {
     /// Identity from its metadata.
     pub identity: BlockIdentity,
 }
+
+/// Attempts at a block that can be neither read nor reconstructed.
+pub(in crate::log) const TRIES: u32 = 4;

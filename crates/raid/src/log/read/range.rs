@@ -13,9 +13,6 @@ use bytes::Bytes;
 use std::rc::Rc;
 use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
 
-/// Attempts at a block that can be neither read nor reconstructed.
-pub(in crate::log) const TRIES: u32 = 4;
-
 /// Reads a range of the volume.
 ///
 /// # Errors

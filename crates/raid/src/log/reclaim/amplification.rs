@@ -8,6 +8,7 @@
 //! kept apart from them, the cost is lower.
 
 use crate::log::engine::counters::ClassCounters;
+use crate::log::engine::counters::ratio;
 use serde::Serialize;
 
 use crate::log::engine::address::SegmentSlot;
@@ -115,11 +116,6 @@ impl State {
         let segments = segment_slots(&self.config).saturating_sub(kept.saturating_add(open));
         u64::from(segments) * self.relocation_shape().data_blocks()
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
-pub(in crate::log) fn ratio(blocks: u64, of: u64) -> f64 {
-    blocks as f64 / of as f64
 }
 
 #[cfg(test)]

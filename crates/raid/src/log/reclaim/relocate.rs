@@ -1,7 +1,10 @@
 //! Relocation of the live blocks of a segment.
 
-mod pending;
+pub(in crate::log) mod pending;
+pub(in crate::log) mod wide;
 
+use crate::log::engine::limits::BATCH_BLOCKS;
+use crate::log::segment::entries::{ListedBlock, span_entries};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -11,7 +14,6 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::TicketReceiver;
-use crate::log::admit::requests::step_of;
 use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
@@ -19,6 +21,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::cache::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
+use crate::log::index::steps::step_of;
 use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
@@ -26,12 +29,8 @@ pub(in crate::log) use crate::log::reclaim::relocate::pending::{
 };
 use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::segment::pin::Pin;
-use crate::log::segment::scan::load_span;
 use crate::log::write::lane::Lifetime;
 use crate::scheme::Column;
-
-/// Blocks relocated at a time.
-pub(in crate::log) const BATCH_BLOCKS: usize = 512;
 
 /// Stripes relocated at a time, and the least number of blocks, if reads complete on submit. The
 /// blocks read are still in the processor's caches when they are written, and a batch fills the
@@ -117,9 +116,6 @@ async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> b
     }
     true
 }
-
-/// A block and its summary entry.
-pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);
 
 /// The blocks of a span, with their addresses. The index entries of a column are prefetched for the
 /// following lookup.
@@ -409,27 +405,6 @@ impl Drop for Mover {
         if !std::thread::panicking() {
             self.queues(false);
         }
-    }
-}
-
-/// The entries of a span: from its summary, or from memory if none was written yet.
-pub(in crate::log) async fn span_entries(
-    core: &Rc<Core>,
-    slot: SegmentSlot,
-    span: u32,
-) -> Vec<Vec<IndexEntry>> {
-    let in_memory = {
-        let state = core.state.borrow();
-        let segment = &state.segments[slot];
-        match span.cmp(&segment.indexed_spans) {
-            std::cmp::Ordering::Less => None,
-            std::cmp::Ordering::Equal => Some(segment.entries.clone()),
-            std::cmp::Ordering::Greater => Some(vec![Vec::new(); segment.entries.len()]),
-        }
-    };
-    match in_memory {
-        Some(entries) => entries,
-        None => load_span(core, slot, span).await,
     }
 }
 

@@ -21,7 +21,7 @@
 
 pub mod assemble;
 mod dead;
-mod duplicates;
+pub(in crate::log) mod duplicates;
 mod error;
 pub(in crate::log) mod find;
 pub(in crate::log) mod judge;

@@ -6,32 +6,31 @@
 //! sealed ones, the older of two unfinished ones. Finally, duplicates free the segments that they
 //! can.
 
+use crate::log::index::partition::{Candidate, Partition};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::Lba;
 
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::{BlockPlace, Page, Pba, SegmentSlot};
+use crate::log::engine::address::{BlockPlace, Page, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::checkpoint::read::Unusable;
-use crate::log::index::deferred::{Deferred, Entry};
-use crate::log::index::map::{self};
+use crate::log::index::deferred::Deferred;
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
 use crate::log::index::sequences::{NARROW, Sequences};
 use crate::log::index::valid_counts::{Counted, count_valid};
 use crate::log::read::blocks::read_places;
-use crate::log::reclaim::relocate::span_entries;
 use crate::log::reclaim::space::Need;
 use crate::log::recover::duplicates::Twins;
 use crate::log::recover::judge::WeakBlock;
+use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::pin_all;
-use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
 /// Blocks of the volume whose sequences are held at a time: 160 MiB of sequences, or more for large
@@ -47,23 +46,6 @@ const fn partitions(sequences_below: u64) -> u64 {
 
 /// Part of a volume that summaries may describe if pages are loaded on demand.
 const REPLAYED_PART: u64 = 8;
-
-/// Limit of deferred entries: about 100 MiB. On large volumes it is an eighth of the blocks, which
-/// takes less memory than the index.
-const DEFERRED_MOST: u64 = 1 << 22;
-const DEFERRED_PART: u64 = 8;
-
-/// A block of a weak stripe that is newer than every valid version.
-pub(in crate::log) struct Candidate {
-    pub(in crate::log) place: BlockPlace,
-    /// For data: the block of the volume.
-    pub(in crate::log) lba: Lba,
-    /// For tombstones: the extents that it hides.
-    pub(in crate::log) hides: Vec<TrimExtent>,
-}
-
-/// Orders copies with the same sequence. A copy in a segment that may be dead ranks last.
-pub(in crate::log) type Rank = (bool, bool, i128);
 
 /// Builds the index and the valid counts. Returns the blocks of weak stripes that are the newest of
 /// their kind: at most one version for each block of the volume, so that they can be written in any
@@ -133,10 +115,6 @@ fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
 fn replayed_blocks(state: &State, slots: &[SegmentSlot]) -> u64 {
     slots.iter().map(|slot| state.segments[*slot].geometry.data_blocks()).sum()
 }
-
-/// Limit of blocks whose newest version only weak stripes may hold; beyond it all summaries are
-/// read.
-const PROMISED_MOST: usize = 1 << 21;
 
 /// Limit of pages that recovery needs before users are served; beyond it all are read.
 const PAGES_BEFORE: usize = 256;
@@ -293,13 +271,6 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
     }
 }
 
-pub(in crate::log) fn rank(state: &State, pba: Pba) -> Rank {
-    let segment = &state.segments[state.space.place(pba).slot];
-    let sealed = segment.phase == Phase::Sealed;
-    let age = i128::from(segment.id);
-    (!segment.doubtful, sealed, if sealed { age } else { -age })
-}
-
 /// Enters data blocks; returns the places of tombstone blocks.
 fn enter_entries(
     state: &mut State,
@@ -334,216 +305,6 @@ fn enter_entries(
     segment.min_sequence = segment.min_sequence.min(oldest);
     state.next_sequence = state.next_sequence.max(newest);
     tombstones
-}
-
-/// The part of the index being built.
-pub(in crate::log) struct Partition {
-    start: u64,
-    end: u64,
-    /// Sequence of each block. For entries from a page it is an upper bound.
-    sequences: Sequences,
-    /// Replayed entries, unless they are entered at once.
-    deferred: Option<Deferred>,
-    /// Entries of pages whose exact sequence is known.
-    exact: BTreeSet<Lba>,
-    /// Copies of equal sequence that were not chosen, with that sequence.
-    equal: Vec<(Lba, u64, Pba)>,
-    /// Copies that record a lost block: they are no duplicates of others.
-    lost: BTreeSet<Pba>,
-    /// Whether the limit of remembered duplicates is reached.
-    twins_full: bool,
-    /// Blocks whose newest version, according to a page, is in a replayed segment whose summary
-    /// lacks it: only a weak stripe may still hold it.
-    promised: Vec<Lba>,
-}
-
-impl Partition {
-    fn new(start: u64, end: u64, sequences: Sequences, twins_full: bool) -> Self {
-        let (equal, lost) = (Vec::new(), BTreeSet::new());
-        let (exact, promised) = (BTreeSet::new(), Vec::new());
-        let deferred = None;
-        Self { start, end, sequences, deferred, exact, equal, lost, twins_full, promised }
-    }
-
-    /// Whether summaries describe more blocks than can wait for their pages: one trim may cover
-    /// many.
-    fn is_told_too_much(&mut self) -> bool {
-        let most = DEFERRED_MOST.max(self.end / DEFERRED_PART);
-        self.deferred.as_mut().is_some_and(|deferred| deferred.exceeds(most))
-    }
-
-    /// Enters replayed entries of some pages, from now on at once; returns the rest.
-    fn enter_for(&mut self, state: &mut State, pages: &[Page]) -> Deferred {
-        let mut deferred = self.deferred.take().expect("kept aside so far");
-        for page in pages {
-            for Entry { lba, sequence, pba } in deferred.take(deferred.group_of(*page)) {
-                self.add(state, lba, sequence, pba);
-            }
-        }
-        deferred
-    }
-
-    /// The sequence of the replayed version of a block.
-    pub(in crate::log) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
-        state.index.get(lba)?;
-        Some(self.sequences.get(lba))
-    }
-
-    /// Records an upper bound for the sequence of an entry.
-    pub(in crate::log) fn bound(&mut self, lba: Lba, sequence: u64) {
-        self.sequences.set(lba, sequence);
-    }
-
-    /// As [`bound`](Self::bound), for all mapped entries of a page.
-    pub(in crate::log) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
-        self.sequences.set_all(first, entries, sequence);
-    }
-
-    /// Records that a block was written before the page that maps it, wherever its newest version
-    /// is. A settled segment may hold an older one that the page lacks, and a weak trim hides that.
-    pub(in crate::log) fn note_written(&mut self, lba: Lba) {
-        if self.sequences.get(lba) == 0 {
-            self.sequences.set(lba, 1);
-        }
-    }
-
-    /// Records that some stripe must hold a version of this block.
-    pub(in crate::log) fn note_promised(&mut self, lba: Lba) {
-        self.promised.push(lba);
-    }
-
-    /// Whether there are more of them than crashes leave.
-    pub(in crate::log) fn has_many_promised(&self) -> bool {
-        self.promised.len() > PROMISED_MOST
-    }
-
-    /// Whether no stripe holds a version of some promised block. Then an older version may be the
-    /// valid one, and only summaries can show it.
-    fn lacks_what_was_promised(&self) -> bool {
-        self.promised.iter().any(|lba| self.sequences.get(*lba) <= 1)
-    }
-
-    /// Records that a copy marks a lost block.
-    pub(in crate::log) fn note_lost(&mut self, pba: Pba) {
-        self.lost.insert(pba);
-    }
-
-    /// Records that the exact sequence of a page's entry is known.
-    pub(in crate::log) fn note_exact(&mut self, lba: Lba) {
-        self.exact.insert(lba);
-    }
-
-    /// The entry of a block if its age relative to a sequence is unknown.
-    pub(in crate::log) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
-        let pba = state.index.get(lba)?;
-        let settled = state.segments[state.space.place(pba).slot].settled;
-        let newer = sequence > self.sequences.get(lba);
-        (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
-    }
-
-    pub(in crate::log) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
-        if !(self.start..self.end).contains(&lba.0) {
-            return;
-        }
-        if let Some(deferred) = &mut self.deferred {
-            return deferred.push(Entry { lba, sequence, pba });
-        }
-        let known = self.sequences.get(lba);
-        if sequence < known {
-            return;
-        }
-        // The index is read only where it may show a duplicate.
-        match (sequence == known).then(|| state.index.get(lba)).flatten() {
-            Some(other) => {
-                let preferred = rank(state, pba) > rank(state, other);
-                mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
-                self.note_twin(lba, sequence, if preferred { other } else { pba });
-                if !preferred {
-                    return;
-                }
-            }
-            // A sequence of zero is recorded too, although none was ever assigned: it is known.
-            None => self.sequences.set(lba, sequence),
-        }
-        state.index.set(lba, Some(pba));
-    }
-
-    fn note_twin(&mut self, lba: Lba, sequence: u64, pba: Pba) {
-        if !self.twins_full && !self.lost.contains(&pba) {
-            self.equal.push((lba, sequence, pba));
-            self.twins_full = self.equal.len() >= Twins::MOST;
-        }
-    }
-
-    /// Whether a weak block, or part of the extents that a weak tombstone block hides, is newer
-    /// than the valid version.
-    fn is_newer(&self, block: &WeakBlock, extents: Option<&[TrimExtent]>) -> bool {
-        let newer = |lba: u64, sequence: u64| sequence > self.sequences.get(Lba(lba));
-        let lba = block.entry.lba.0;
-        match extents {
-            Some(extents) => extents
-                .iter()
-                .any(|extent| self.within(extent).any(|lba| newer(lba, extent.sequence))),
-            None => (self.start..self.end).contains(&lba) && newer(lba, block.entry.sequence),
-        }
-    }
-
-    /// The duplicates of the chosen copies.
-    fn take_twins(&mut self, twins: &mut Twins) {
-        for (lba, sequence, pba) in std::mem::take(&mut self.equal) {
-            if self.sequences.get(lba) == sequence {
-                twins.add(lba, pba);
-            }
-        }
-    }
-
-    pub(in crate::log) fn within(&self, extent: &TrimExtent) -> std::ops::Range<u64> {
-        let end = extent.lba.0 + extent.blocks;
-        extent.lba.0.max(self.start)..end.min(self.end).max(self.start)
-    }
-
-    /// Whether a weak data block is newer than the valid version.
-    fn add_weak(&mut self, entry: &IndexEntry) -> bool {
-        if !(self.start..self.end).contains(&entry.lba.0) {
-            return false;
-        }
-        let newer = entry.sequence > self.sequences.get(entry.lba);
-        mark_if(Mark::WeakBlockSuperseded, || !newer && entry.sequence > 0);
-        if newer {
-            self.sequences.set(entry.lba, entry.sequence);
-        }
-        newer
-    }
-
-    /// The parts of weak extents that are newer than the valid version.
-    fn add_weak_trims(&mut self, extents: &[TrimExtent]) -> Vec<TrimExtent> {
-        let mut hides: Vec<TrimExtent> = Vec::new();
-        // End of the range to which the last part may extend: it also hides blocks that were never
-        // written.
-        let mut reach = 0;
-        for extent in extents {
-            for lba in self.within(extent) {
-                let known = self.sequences.get(Lba(lba));
-                if extent.sequence <= known {
-                    continue;
-                }
-                self.sequences.set(Lba(lba), extent.sequence);
-                // A block that was never written needs no tombstone.
-                if known == 0 {
-                    reach += u64::from(reach == lba);
-                    continue;
-                }
-                match hides.last_mut() {
-                    Some(last) if reach == lba && last.sequence == extent.sequence => {
-                        last.blocks = lba + 1 - last.lba.0;
-                    }
-                    _ => hides.push(TrimExtent { lba: Lba(lba), blocks: 1, ..*extent }),
-                }
-                reach = lba + 1;
-            }
-        }
-        hides
-    }
 }
 
 fn note_numbers(state: &mut State) {

@@ -14,9 +14,9 @@ use crate::log::admit::pending::{
 };
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
+use crate::log::index::partition::Candidate;
 use crate::log::read::blocks::read_places;
 use crate::log::read::found::FoundBlock;
-use crate::log::recover::replay::Candidate;
 use crate::log::segment::pin::pin_all;
 use crate::log::write::lane::Lifetime;
 

@@ -29,8 +29,8 @@ use crate::log::format::{
 use crate::log::members::error::ReplaceError;
 use crate::log::members::superblock::structured_payload;
 use crate::log::read::reconstruct;
-use crate::log::reclaim::relocate::span_entries;
 use crate::log::segment::active_zones::{self, is_active_no_more};
+use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::spans::{fill_up, run_of, write_run};

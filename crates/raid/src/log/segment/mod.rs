@@ -18,6 +18,7 @@
 
 pub(in crate::log) mod active_zones;
 pub(in crate::log) mod dead;
+pub(in crate::log) mod entries;
 pub(in crate::log) mod mark_dead;
 pub(in crate::log) mod narrow_list;
 pub(in crate::log) mod narrow_state;

@@ -12,7 +12,7 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
-use crate::log::write::completion::ChunkUnderWay;
+use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::lane::Lifetime;
 use crate::log::write::zone_queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};

@@ -18,7 +18,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
-use crate::log::write::completion::{ChunkUnderWay, Placed};
+use crate::log::write::in_flight::{ChunkUnderWay, Placed};
 use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
 use crate::scheme::Column;

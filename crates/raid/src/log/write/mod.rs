@@ -18,7 +18,9 @@
 
 pub(in crate::log) mod chunk;
 pub(in crate::log) mod coalescing;
+pub(in crate::log) mod commit;
 pub(in crate::log) mod completion;
+pub(in crate::log) mod in_flight;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod narrow;
 pub(in crate::log) mod open_zone;

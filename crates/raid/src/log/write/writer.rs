@@ -9,31 +9,27 @@
 //! twice.
 
 use crate::log::segment::pin::Hold;
+use crate::log::write::commit::answer;
 use std::pin::pin;
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockError, Lba, Status, ZoneAddress};
+use zoneweave_zoned::{BlockError, Status, ZoneAddress};
 
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
-use crate::log::engine::address::{BlockPlace, Pba};
 use crate::log::engine::core::Core;
-use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::engine::state::State;
-use crate::log::format::{ContentKind, IndexEntry, StreamKind};
-use crate::log::index::remap::{Move, Moved};
+use crate::log::engine::geometry::Row;
+use crate::log::format::StreamKind;
 use crate::log::segment::open;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
 use crate::log::write::chunk;
-use crate::log::write::completion::{ChunkUnderWay, Placed, UnderWay};
-use crate::log::write::lane::{Class, LaneId};
+use crate::log::write::in_flight::{ChunkUnderWay, UnderWay};
+use crate::log::write::lane::LaneId;
 use crate::log::write::open_zone::OpenZone;
 use crate::log::write::plan::{Chore, Step, StripePlan};
 use crate::log::write::stripe::{StripeIdentity, build};
 use crate::log::write::zone_queue::Chunk;
-use crate::scheme::{Column, Role};
 
 /// Runs a stream's writer until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
@@ -171,7 +167,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         let mut done = under_way.share(column, at);
         if is_parity && mutant(Mutant::AckBeforeParity) {
             done.written_in_place(core, Ok(()));
-            done = ChunkUnderWay::beside(column, at, Hold::new(core, slot));
+            done = ChunkUnderWay::beside(column, at, Box::new(Hold::new(core, slot)));
         }
         let Some(device) = core.device(column) else {
             done.written(core, Err(Status::DeviceGone));
@@ -192,247 +188,5 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     }
     if under_way.end(core) {
         core.changed.open();
-    }
-}
-
-/// Applies a stripe whose chunks are all written, or puts its blocks back.
-pub(in crate::log) fn finish_stripe(
-    core: &Rc<Core>,
-    plan: StripePlan,
-    entries: &[IndexEntry],
-    placed: &[Option<Placed>],
-) {
-    let mut state = core.state.borrow_mut();
-    let segment = &mut state.segments[plan.slot];
-    segment.in_flight -= 1;
-    // Blocks relocated into a segment that is given up would have to be relocated again.
-    let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
-    let rows = if given_up { Err(None) } else { locate(&state, &plan, placed).map_err(Some) };
-    let rows = match rows {
-        Ok(rows) => rows,
-        Err(because) => {
-            mark(Mark::StripeElsewhere);
-            let kind = state.segments[plan.slot].stream;
-            requeue(&mut state, kind, plan.class, plan.blocks);
-            drop(state);
-            if let Some(column) = because {
-                core.spoil(plan.slot, column);
-            }
-            return;
-        }
-    };
-    mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
-    record(&mut state, &plan, entries, &rows);
-    let geometry = state.segments[plan.slot].geometry;
-    state.index.touch(plan.blocks.iter().filter_map(PendingBlock::lba));
-    for (block, place) in plan.blocks.iter().zip(data_places(&geometry, &plan, &rows)) {
-        apply(&mut state, block, place);
-    }
-    count(&mut state, &plan, &geometry);
-    drop(state);
-    for block in plan.blocks {
-        answer(core, block, &Ok(()));
-    }
-}
-
-/// Updates the counters for a written stripe.
-fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
-    let (full, scheme) = (geometry.stripe_blocks() as u64, geometry.scheme());
-    let blocks = plan.blocks.len() as u64;
-    let padding = full - blocks;
-    state.counters.padding_blocks += padding;
-    let class = state.class_counters(plan.slot);
-    class.written_blocks += blocks;
-    class.padding_blocks += padding;
-    state.counters.parity_blocks += full / scheme.data() as u64 * scheme.parity() as u64;
-}
-
-/// The row of each column's chunk. A missing column has the row that it would have if all chunks
-/// were written in order, so that a rebuild knows which chunk belongs there.
-///
-/// # Errors
-/// The column whose chunk was not written to its place.
-fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result<Vec<Row>, Column> {
-    let segment = &state.segments[plan.slot];
-    let geometry = &segment.geometry;
-    let group = geometry.group_of(Row(plan.stripe));
-    let mut rows = vec![Row(plan.stripe); placed.len()];
-    for (index, placed) in placed.iter().enumerate() {
-        let column = Column::of(index);
-        let Some(placed) = placed else { continue };
-        if placed.is_err() && mutant(Mutant::FailedChunkIgnored) {
-            continue;
-        }
-        let at = placed.map_err(|_| column)?;
-        let row = geometry.row_at(at.offset).ok_or(column)?;
-        mark_if(Mark::MemberFailedMeanwhile, || segment.zones[index].is_none());
-        // A member that failed meanwhile has no column: its chunk is not required.
-        let right_zone = segment.zones[index].is_none_or(|zone| zone.zone == at.zone);
-        let free = geometry.block_of(row, 0) >= segment.first_unindexed
-            && segment.recorded(column, geometry.block_of(row, 0)) == IndexEntry::EMPTY;
-        let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
-        if !right_zone || !in_group || !free {
-            mark(Mark::ChunkMisplaced);
-            return Err(column);
-        }
-        rows[index] = row;
-    }
-    Ok(rows)
-}
-
-/// Enters the chunks into the segment's entries and stripe table.
-fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[Row]) {
-    let segment = &mut state.segments[plan.slot];
-    let geometry = segment.geometry;
-    let chunks = entries.chunks_exact(geometry.chunk_blocks() as usize);
-    for (column, chunk) in geometry.scheme().iter().zip(chunks) {
-        let row = rows[column.index()];
-        if let (Some(table), Some(entry)) = (&mut segment.table, chunk.first()) {
-            table.set(column, row, entry.stripe_in_group);
-        }
-        segment.record(column, geometry.block_of(row, 0), chunk);
-    }
-}
-
-/// Address of each data block of the stripe, in order.
-fn data_places(
-    geometry: &SegmentGeometry,
-    plan: &StripePlan,
-    rows: &[Row],
-) -> impl Iterator<Item = BlockPlace> {
-    let (scheme, slot, stripe) = (geometry.scheme(), plan.slot, plan.stripe);
-    (0..scheme.data()).flat_map(move |role| {
-        let column = scheme.column_of(Role::of(role), stripe);
-        let first = geometry.block_of(rows[column.index()], 0);
-        let place = move |within| BlockPlace { slot, column, block: ChunkBlock(first.0 + within) };
-        (0..geometry.chunk_blocks()).map(place)
-    })
-}
-
-/// Returns blocks to the head of a queue, in order.
-fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<PendingBlock>) {
-    let queue = state.stream_mut(kind).queue_mut(class);
-    for block in blocks.into_iter().rev() {
-        queue.push_front(block);
-    }
-}
-
-/// Completes a block: answers its request, or reports its address.
-fn answer(core: &Core, block: PendingBlock, result: &Result<(), BlockError>) {
-    if result.is_err() {
-        count_out_failed(&mut core.state.borrow_mut(), &block);
-    }
-    let done = |ticket: &Ticket| u64::from(ticket.done(result.clone()));
-    let durable: u64 = match block {
-        PendingBlock::Data(pending) => done(&pending.ticket),
-        PendingBlock::Tombstone(trims) => trims.iter().map(|trim| done(&trim.ticket)).sum(),
-    };
-    if durable > 0 {
-        core.state.borrow_mut().user.fua -= durable;
-    }
-}
-
-fn count_out_failed(state: &mut State, block: &PendingBlock) {
-    if let PendingBlock::Data(PendingData { lba, origin: Origin::User, .. }) = block {
-        state.inflight.end_write(*lba, None);
-    }
-}
-
-fn apply(state: &mut State, block: &PendingBlock, place: BlockPlace) {
-    let pba = state.space.pba(place);
-    match block {
-        PendingBlock::Data(pending) => apply_data(state, pending, pba),
-        PendingBlock::Tombstone(trims) => {
-            state.add_tombstone(pba);
-            for trim in trims {
-                apply_trim(state, trim, pba);
-            }
-            state.drop_unused_tombstone(pba);
-        }
-    }
-}
-
-fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
-    let takes_effect = match pending.origin {
-        Origin::Checkpoint { piece } => return state.place_piece(piece, pba),
-        Origin::Relocation { from } if pending.kind == ContentKind::Mapping => {
-            state.counters.relocated_blocks += 1;
-            state.note_moved(state.space.place(from).slot);
-            return state.move_page(pending.lba, from, pba);
-        }
-        Origin::User => {
-            state.counters.user_blocks_written += 1;
-            state.user.note_answered();
-            state.checkpoints.note_written();
-            if let Some(offload) = &mut state.offload {
-                offload.note_written(1);
-            }
-            let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
-            mark_if(Mark::OvertakenByNewer, || !newest);
-            newest
-        }
-        Origin::Relocation { from } => {
-            state.counters.relocated_blocks += 1;
-            state.note_moved(state.space.place(from).slot);
-            let unchanged = state.index.get(pending.lba) == Some(from);
-            mark_if(Mark::MoveOvertaken, || !unchanged);
-            unchanged || mutant(Mutant::MoveIgnoresIndex)
-        }
-    };
-    assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
-    if takes_effect {
-        if let Origin::Relocation { from } = pending.origin {
-            let trimmed = state.tombstones.contains_key(&from);
-            let what = if trimmed { Moved::Trimmed } else { Moved::Data };
-            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, what });
-        }
-        state.remap(pending.lba, Some(pba));
-    }
-}
-
-fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
-    let extent = trim.extent;
-    if let (Origin::User, Some(offload)) = (trim.origin, &mut state.offload) {
-        offload.note_written(2 + extent.blocks / state.index.page_entries());
-    }
-    let mut moves = MovedRuns::default();
-    for lba in extent.lba.0..extent.lba.0 + extent.blocks {
-        let lba = Lba(lba);
-        let before = state.index.get(lba);
-        let takes_effect = match trim.origin {
-            // A trim excludes every other request of its range, so it is the newest. A trim that
-            // recovery rewrites hides entries that may not be in the index yet.
-            Origin::User => before.is_some() || state.recovering.is_some(),
-            Origin::Relocation { from } => before == Some(from),
-            Origin::Checkpoint { .. } => false,
-        };
-        if takes_effect {
-            state.remap(lba, Some(pba));
-            if let Origin::Relocation { from } = trim.origin {
-                moves.add(state, lba, from, pba);
-            }
-        }
-    }
-    moves.end(state);
-}
-
-/// Applies a relocated trim to the index, run by run. Of two trims in one block, the older has
-/// nothing to restore where the newer one is valid.
-#[derive(Default)]
-struct MovedRuns(Option<Move>);
-
-impl MovedRuns {
-    fn add(&mut self, state: &mut State, lba: Lba, from: Pba, to: Pba) {
-        match &mut self.0 {
-            Some(run) if run.lba.0 + run.blocks == lba.0 => run.blocks += 1,
-            run => {
-                let next = Move { lba, blocks: 1, from, to, what: Moved::Trimmed };
-                state.moves.extend(run.replace(next));
-            }
-        }
-    }
-
-    fn end(self, state: &mut State) {
-        state.moves.extend(self.0);
     }
 }

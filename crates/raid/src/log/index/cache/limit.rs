@@ -67,7 +67,7 @@ pub(in crate::log) struct Limit {
     /// Pages of a batch of relocated blocks.
     pub(in crate::log) of_a_move: u64,
     /// Pages of trimmed blocks that are relocated together.
-    pub(super) of_a_trim: u64,
+    pub(in crate::log) of_a_trim: u64,
     /// Pages of all blocks relocated from a segment at a time.
     pub(in crate::log) of_a_segment: u64,
 }

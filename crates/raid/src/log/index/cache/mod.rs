@@ -77,7 +77,7 @@ const COMING: u64 = in_tree(size_of::<Page>());
 /// State of the cache.
 pub(in crate::log) struct Offload {
     /// Numbers of pages in memory, by use.
-    limit: Limit,
+    pub(in crate::log) limit: Limit,
     /// Reference bits: pages that users accessed since the hand passed them.
     asked_for: FixedBitSet,
     hand: u64,

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::upkeep::Piece;
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, Ticket};
-use crate::log::admit::requests::check_writable;
+use crate::log::admit::writable::check_writable;
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;

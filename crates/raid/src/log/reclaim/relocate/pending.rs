@@ -24,11 +24,11 @@ use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
 use crate::log::read::found::FoundBlock;
-use crate::log::reclaim::relocate::ListedBlock;
+use crate::log::segment::entries::ListedBlock;
 use crate::log::write::lane::Lifetime;
 
 /// Queues blocks to be written elsewhere.
-pub(super) fn queue_blocks(
+pub(in crate::log) fn queue_blocks(
     core: &Rc<Core>,
     lifetime: Lifetime,
     mut blocks: Vec<Moving>,
@@ -95,7 +95,7 @@ impl MovedData {
 }
 
 /// Adds the items to be written for a listed block that was read.
-pub(super) fn pending_or_lost(
+pub(in crate::log) fn pending_or_lost(
     core: &Core,
     (place, entry): &ListedBlock,
     found: Option<FoundBlock>,
@@ -112,7 +112,7 @@ pub(super) fn pending_or_lost(
 }
 
 /// Adds the items to be written for a live block at `pba`.
-pub(super) fn pending_of(
+pub(in crate::log) fn pending_of(
     core: &Core,
     pba: Pba,
     listed: &IndexEntry,
