@@ -17,9 +17,9 @@
 //! Fault model: drives may return anything. No media content makes the checker panic, loop, or
 //! allocate more than the zones of the drives could hold.
 //!
-//! In the order in which data meets them: [`drive`] reads blocks, [`format`](self::format) parses
-//! them, [`array`](self::array) finds members and segments, [`verify`] checks the stripes of a
-//! segment, [`volume`] collects the newest version of each block, [`report`] lists the findings.
+//! In the order in which data meets them: `drive` reads blocks, `format` parses
+//! them, `array` finds members and segments, `verify` checks the stripes of a
+//! segment, `volume` collects the newest version of each block, `report` lists the findings.
 
 mod array;
 mod drive;

@@ -75,7 +75,7 @@ pub enum Work {
     /// The same for several zones.
     ZonesChanged(Vec<ZoneId>),
     /// The zone became closed, with the command's extension of its descriptor, which has to be
-    /// [stored](ZoneSet::store_extension).
+    /// stored with `ZoneSet::store_extension`.
     Extended(ZoneId),
     /// Answer with this report.
     Report(ZoneReport),
