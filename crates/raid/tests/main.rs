@@ -5,30 +5,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
-mod active_zones;
-mod beside;
-mod branches;
-mod checkpoints;
-mod choosing;
-mod collecting;
-mod crash;
-mod deaths;
+mod drives;
 mod golden;
 mod golden_array;
 #[path = "golden/image.rs"]
 mod golden_image;
-mod hedging;
-mod inline;
-mod lost_parts;
-mod members;
-mod narrow;
-mod offload;
-mod paging;
-mod policies;
-mod rebuilding;
-mod regressions;
-mod schemes;
-mod spares;
+mod index;
+mod recovery;
+mod segments;
 mod support;
-mod suspicion;
-mod together;
+mod write;

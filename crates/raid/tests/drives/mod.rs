@@ -1,0 +1,10 @@
+//! Members: lost, replaced, lying, slow, without metadata; and the schemes that survive their loss.
+
+mod active_zones;
+mod hedging;
+mod inline;
+mod members;
+mod rebuilding;
+mod schemes;
+mod spares;
+mod suspicion;

@@ -1,0 +1,7 @@
+//! The write path: choice of a policy, segments side by side, coalescing, narrow segments.
+
+mod beside;
+mod choosing;
+mod narrow;
+mod policies;
+mod together;
