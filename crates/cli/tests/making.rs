@@ -35,7 +35,7 @@ fn drives_without_metadata_make_arrays_of_their_own() {
     let odd = format!("array create vol1 --size max {members} --yes-destroy --chunk 16KiB");
     place.run(&odd).exits(2).complains("a multiple of that, such as 28 KiB");
     let lanes = format!("serve nbd {members} --socket unix:s.sock --small 3x8KiB");
-    place.run(&lanes).exits(1).complains("chunks of 8 KiB").complains("written 28 KiB at a time");
+    place.run(&lanes).exits(1).complains("chunks of 8 KiB").complains("write unit of 28 KiB");
     let small = "emu create f --drives 2 --zones 16 --zone-capacity 32KiB --without-metadata";
     place.run(small).exits(0);
     place

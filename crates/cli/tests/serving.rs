@@ -109,7 +109,7 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
     let small = "serve nbd d/drive0 --socket unix:new.sock --spare small/drive0";
     place.run(small).exits(1).complains("small/drive0 cannot be a spare of array vol0");
     let hides = format!("serve fuse {MEMBERS} --mountpoint file");
-    place.run(&hides).exits(1).complains("holds 8 bytes");
+    place.run(&hides).exits(1).complains("has 8 bytes");
     place.serve(MEMBERS).stop();
 }
 

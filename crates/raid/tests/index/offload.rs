@@ -366,6 +366,6 @@ fn a_volume_without_room_for_its_pages_is_refused() {
         ..OpenOptions::default()
     };
     let refused = one_life(&array, &[], options, async |_, _, _| ()).unwrap_err();
-    assert!(refused.to_string().contains("leaves too little room"), "{refused}");
+    assert!(refused.to_string().contains("leaves too little space"), "{refused}");
     one_life(&array, &[], OpenOptions::default(), async |_, _, _| ()).unwrap();
 }
