@@ -102,7 +102,7 @@ pub(crate) enum Level {
 pub(crate) enum Mode {
     /// Zone Append: many chunks of a zone in flight; the drive chooses their order
     ZoneAppend,
-    /// Zone Write: one chunk of a zone in flight
+    /// Zone Write of all data that is queued for a zone
     ZoneWrite,
 }
 
