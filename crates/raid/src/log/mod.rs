@@ -1,8 +1,8 @@
 //! The log-structured block volume: random writes over an array of zoned drives.
 //!
-//! Written blocks are collected into stripes, stripes are appended to segments (one zone per
-//! member), an index in memory maps each block of the volume to its newest copy, and segments are
-//! reclaimed by relocating their live blocks.
+//! Written blocks are collected into stripes, and stripes are appended to segments: one zone on each
+//! of their columns. An index in memory maps each block of the volume to its newest copy. Segments
+//! are reclaimed by relocating their live blocks.
 //!
 //! | folder | content |
 //! |---|---|
@@ -24,8 +24,8 @@
 //!    blocks.
 //! 2. `write/schedule` decides when they become a stripe, in a segment that `segment/open` made.
 //! 3. `write/writer` and `write/stripe` build the stripe; `write/chunk` appends its chunks.
-//! 4. After the last chunk `write/completion` ends the stripe: `index/map` points at the new
-//!    blocks, and the request is answered.
+//! 4. After the last chunk `write/commit` ends the stripe (`finish_stripe`): `index/map` points at
+//!    the new blocks, and the request is answered.
 //!
 //! A read: `volume`, `read/blocks` (index lookup, pin, verification), `read/batch` (drive
 //! commands).

@@ -1,8 +1,10 @@
 //! Admission of users' requests, in the order in which a request meets the files:
 //!
 //! 1. `requests` checks the range, bounds the bytes in flight, and gives each request a sequence.
-//! 2. `inflight` orders overlapping requests by that sequence.
-//! 3. `pending` holds the admitted blocks until a stripe takes them, and answers the request's
+//! 2. `writable` refuses writes while the volume is stopped or closing, and reserves sequences when
+//!    few are left.
+//! 3. `inflight` orders overlapping requests by that sequence.
+//! 4. `pending` holds the admitted blocks until a stripe takes them, and answers the request's
 //!    ticket.
 //!
 //! Invariant: every admitted block has exactly one sequence, and a request is answered once, after

@@ -13,6 +13,9 @@
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
 //! submits I/O and records the outcome in the state.
+//!
+//! Invariants: nothing in `state` does I/O or waits, and no borrow of it crosses an await. Assigned
+//! sequences stay below the ceiling on media.
 
 pub(in crate::log) mod address;
 pub(in crate::log) mod core;

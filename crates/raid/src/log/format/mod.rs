@@ -17,7 +17,7 @@
 //! every block, structured or not, carries an [`Oob`] record. Checksums are CRC-32C seeded with the
 //! array's UUID, so that blocks of another array never verify.
 //!
-//! Fault model: everything read from media is hostile. Decoders check magic, version, length,
+//! Invariant: everything read from media is hostile, so decoders check magic, version, length,
 //! checksum and every field's range before they return, and never index by an unchecked value from
 //! media.
 

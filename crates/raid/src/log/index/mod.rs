@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `map` | LBA to PBA, and the number of valid blocks in each segment |
 //! | `remap` | relocations that may have to be undone |
+//! | `steps` | bounds the pages that a long walk through the index holds at a time |
 //! | `checkpoint` | pages of the index on media, written from time to time |
 //! | `absent`, `load` | pages that a start left on media, loaded on demand |
 //! | `cache` | pages leave memory under a limit, and are pinned while in use |
 //! | `pages`, `bulk_load`, `valid_counts` | enter checkpoint pages beneath newer entries |
+//! | `partition` | a part of the volume whose index is under construction |
 //! | `sequences` | the sequence of each entry of an index under construction |
 //! | `deferred` | summary entries of absent pages, applied when the page is loaded |
 //!

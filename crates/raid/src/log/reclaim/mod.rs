@@ -2,7 +2,7 @@
 //!
 //! 1. `space` measures the free space; `share` splits writes between users and relocation by it.
 //! 2. `collector` runs the collection; `victim` picks the segment.
-//! 3. `relocate` copies the live blocks, each with its own sequence. `lifetime` estimates how long
+//! 3. `relocate` copies the live blocks, each keeping its sequence. `lifetime` estimates how long
 //!    blocks live, and `classify` applies it to a write, so that long-lived blocks get segments of
 //!    their own.
 //! 4. `reset` frees a dead segment: durable record, readers drained, zones reset.

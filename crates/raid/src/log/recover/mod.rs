@@ -1,18 +1,23 @@
 //! Starting an array: its members, the contents of its segments, and the work that a crash cut
 //! short.
 //!
-//! The steps, each harmless to repeat after a crash inside it:
+//! The steps, each harmless to repeat after a crash inside it (`error` says why one fails):
 //!
 //! 1. [`assemble`] reads superblock [`records`]; `quorum` chooses the membership that counts.
-//! 2. `find/` reads headers and decides which zones form which segments. `dead` resets the zones of
-//!    dead ones.
+//! 2. `find/` reads headers and decides which zones form which segments, and which are of dead
+//!    ones. It resets nothing.
 //! 3. `judge` decides, for segments that a crash left unfinished, which stripes count.
 //! 4. `replay` builds the index from summaries and blocks; the newest sequence wins, and
 //!    `duplicates` drops copies of equal age. With a checkpoint it starts from the checkpoint's
 //!    pages, most of which can be loaded after users are served.
-//! 5. `publish` records the membership, has `rewrite` copy blocks of readable but not fully
-//!    redundant stripes, makes that durable, and records which stripes count. Only then are users
+//! 5. `publish` flushes all drives and records the membership in a snapshot. Then `dead` resets the
+//!    zones of dead segments, and `rewrite` copies blocks of readable but not fully redundant
+//!    stripes. `publish` flushes these copies and records which stripes count. Only then are users
 //!    served.
+//!
+//! Invariants: no zone of a segment is reset before the snapshot is durable, as the next start may
+//! choose other members until then, and need it. Users are served only when every decision is
+//! durable.
 //!
 //! A stripe counts if every member that should hold a chunk of it has one that verifies. A *weak*
 //! stripe has enough chunks to be read, but not all. It is either an unacknowledged stripe or an

@@ -1,4 +1,4 @@
-//! Segments: one zone of every column, filled front to back, reset as a whole.
+//! Segments: one zone on each of their columns, filled front to back, reset as a whole.
 //!
 //! A segment's life, in files:
 //!
@@ -6,8 +6,8 @@
 //!    their limits.
 //! 2. `table` holds all segments: their zones, write positions and numbers of valid blocks. `pin`
 //!    keeps one from being reset.
-//! 3. `spans` writes the summary that closes each span; `stripe_table` maps chunks of tabled
-//!    groups.
+//! 3. `spans` writes the summary that closes each span; `entries` lists the blocks of a span.
+//!    `stripe_table` maps chunks to stripes where Zone Append lets the drive choose the row.
 //! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches the
 //!    `scanned` rows to stripes.
 //! 5. `dead` and `mark_dead` remember dead segments until no drive can bring their blocks back.

@@ -1,5 +1,7 @@
-//! Committing a stripe whose chunks have all been written: the index learns the addresses, tickets are
-//! answered. If a chunk failed, its blocks return to the queue.
+//! Commits a stripe after its last chunk: points the index at its blocks, and answers their tickets.
+//!
+//! If a chunk failed or is in the wrong place, all blocks of the stripe return to the head of the
+//! queue, and the segment is given up.
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};

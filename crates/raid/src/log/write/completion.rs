@@ -1,8 +1,4 @@
-//! Stripes in flight: the last chunk to complete ends the stripe.
-//!
-//! No task waits for a stripe. Each chunk carries a share of it through its write, and the last
-//! share to return passes the outcome of all chunks to the writer. A share that is dropped, as when
-//! the engine is dropped, leaves the stripe unfinished, as a crash would.
+//! The last share to return ends its stripe: it passes the outcomes of all chunks to `commit`.
 
 use crate::log::write::in_flight::{ChunkUnderWay, Of, Placed, UnderWay};
 use std::rc::Rc;

@@ -1,6 +1,7 @@
-//! Stripes in flight: each chunk carries a share of its stripe to its write.
+//! The share of a stripe that each of its chunks carries through its write, so that no task waits
+//! for a stripe.
 //!
-//! A share that is dropped, as all are when the engine is, leaves the stripe without an end, as a crash
+//! A share that is dropped, as when the engine is dropped, leaves the stripe unfinished, as a crash
 //! would.
 
 use crate::log::format::IndexEntry;

@@ -10,8 +10,10 @@
 //! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. There `coalescing`
 //!    bounds the writes in flight, and `pacing` keeps them below the rate of the drive's flash.
 //!    `together` lets zones wait for more to write, if `trial` has measured a gain.
-//! 7. `completion` ends the stripe when its last chunk completes: the index points at the new
-//!    blocks, and the tickets are answered.
+//! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the last
+//!    share returns.
+//! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
+//!    returns the blocks to the queue if a chunk failed.
 //!
 //! Invariants: a stripe takes effect only when every column of its segment has its chunk. No write
 //! enters a group before the group in front of it is durable. No timer closes a stripe.
