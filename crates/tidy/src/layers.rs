@@ -12,6 +12,7 @@ const LOG_ORDER: &[&str] = &[
     "engine/geometry",
     "engine/limits",
     "engine/counters",
+    "engine/stop",
     "format",
     "members",
     "segment",

@@ -50,6 +50,7 @@ pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
     Health, LaneStatus, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
 };
+pub use crate::log::engine::stop::StopReason;
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::members::create;

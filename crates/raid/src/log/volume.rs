@@ -12,6 +12,7 @@ use zoneweave_zoned::{
     ZonedDevice,
 };
 
+use crate::log::admit::pending::answered;
 use crate::log::admit::requests;
 use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
@@ -261,7 +262,7 @@ impl BlockDevice for Volume {
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
         if let Some(done) = requests::write_at_once(&self.core, lba, &data, fua) {
-            return Box::pin(async { done.await.unwrap_or(Err(BlockError::ShuttingDown)) });
+            return Box::pin(async { answered(done.await) });
         }
         let core = self.core.clone();
         // A task of its own: a dropped request must not leave a write half admitted.

@@ -8,6 +8,7 @@ use zoneweave_runtime::{Permit, Receiver, Sender, oneshot};
 use zoneweave_zoned::{BlockError, Lba};
 
 use crate::log::engine::address::Pba;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, TrimExtent};
 
 /// Answers a receiver when the last of several blocks is done, with the first error.
@@ -16,8 +17,8 @@ pub(in crate::log) struct Ticket(Rc<RefCell<TicketState>>);
 
 struct TicketState {
     remaining: u64,
-    error: Option<BlockError>,
-    sender: Option<Sender<Result<(), BlockError>>>,
+    error: Option<StopReason>,
+    sender: Option<Sender<Result<(), StopReason>>>,
     request: Option<Request>,
 }
 
@@ -30,7 +31,12 @@ pub(in crate::log) struct Request {
 }
 
 /// The waiting end of a [`Ticket`].
-pub(in crate::log) type TicketReceiver = Receiver<Result<(), BlockError>>;
+pub(in crate::log) type TicketReceiver = Receiver<Result<(), StopReason>>;
+
+/// The answer to the request behind a ticket; `None` if the volume was closed without one.
+pub(in crate::log) fn answered(outcome: Option<Result<(), StopReason>>) -> Result<(), BlockError> {
+    Ok(outcome.ok_or(BlockError::ShuttingDown)??)
+}
 
 impl Ticket {
     /// A ticket for `parts` parts.
@@ -55,7 +61,7 @@ impl Ticket {
 
     /// Completes one part. Returns whether that answered a request that waited for durable blocks.
     #[must_use]
-    pub(in crate::log) fn done(&self, result: Result<(), BlockError>) -> bool {
+    pub(in crate::log) fn done(&self, result: Result<(), StopReason>) -> bool {
         let (sender, outcome, request) = {
             let mut state = self.0.borrow_mut();
             state.remaining -= 1;

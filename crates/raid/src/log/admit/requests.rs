@@ -10,7 +10,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
-    Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver,
+    Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver, answered,
 };
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
@@ -99,7 +99,7 @@ pub(in crate::log) async fn write(
         check_writable(core).await?;
     }
     let done = queue_write(core, lba, &data, Request { admitted, fua });
-    done.await.unwrap_or(Err(BlockError::ShuttingDown))
+    answered(done.await)
 }
 
 fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> TicketReceiver {
@@ -208,7 +208,7 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
         state.user.push_trim(Lifetime::Long, trim);
     }
     core.changed.open();
-    done.await.unwrap_or(Err(BlockError::ShuttingDown))
+    answered(done.await)
 }
 
 /// Drops the entries without a record of the trim; for [`Mutant::TrimNotWritten`].
@@ -241,5 +241,5 @@ pub(in crate::log) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
     if mutant(Mutant::FlushNotSent) {
         return Ok(());
     }
-    core.flush_members().await.map_err(|reason| BlockError::ReadOnly { reason })
+    Ok(core.flush_members().await?)
 }

@@ -16,8 +16,5 @@ pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockE
         mark(Mark::RefusedAtClose);
         return Err(BlockError::ShuttingDown);
     }
-    match core.state.borrow().stopped {
-        Some(reason) => Err(BlockError::ReadOnly { reason }),
-        None => Ok(()),
-    }
+    Ok(core.state.borrow().stopped.map_or(Ok(()), Err)?)
 }

@@ -13,6 +13,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::members::member::FailuresBefore;
 use crate::log::members::spares::Spares;
@@ -251,7 +252,7 @@ impl Core {
     pub(in crate::log) async fn record_seal(
         self: &Rc<Self>,
         seal: SealRecord,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), StopReason> {
         self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
     }
@@ -296,7 +297,7 @@ impl Core {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn flush_members(self: &Rc<Self>) -> Result<(), &'static str> {
+    pub(in crate::log) async fn flush_members(self: &Rc<Self>) -> Result<(), StopReason> {
         self.flush_caches().await;
         // A failed flush has evicted its member; the flush counts once that is durable.
         self.membership_settled().await;

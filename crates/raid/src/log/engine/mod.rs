@@ -9,6 +9,7 @@
 //! | `state` | the state behind the one borrow, and its invariants |
 //! | `core` | the state, the drives, the clock and the gates that tasks wait at |
 //! | `counters`, `status` | counters, progress, and the status report |
+//! | `stop` | why a volume takes no writes |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
@@ -27,3 +28,4 @@ pub mod measuring;
 pub(in crate::log) mod memory;
 pub(in crate::log) mod state;
 pub(in crate::log) mod status;
+pub(in crate::log) mod stop;

@@ -19,6 +19,7 @@ use crate::log::admit::inflight::InFlight;
 use crate::log::engine::address::{BlockPlace, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::counters::Counters;
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayConfig, MemberState, SealRecord, Seed, StreamKind};
 use crate::log::index::absent::Absent;
 use crate::log::index::cache::Offload;
@@ -80,7 +81,7 @@ pub(in crate::log) struct State {
     /// Whether half of the members are enough to write, by the user's decision.
     pub forced: bool,
     /// Why writes are refused, if they are.
-    pub stopped: Option<&'static str>,
+    pub stopped: Option<StopReason>,
     /// The map from LBA to PBA.
     pub index: Index,
     /// Index entries that point at each tombstone block.
@@ -163,13 +164,6 @@ pub(in crate::log) struct Recovering {
 }
 
 impl Recovering {
-    /// The reason for stopping writes so that recovery begins anew.
-    pub(in crate::log) const AGAIN: &str = "a drive failed while the array was being recovered";
-
-    /// The reason for refusing the start after too many attempts.
-    pub(in crate::log) const TOO_OFTEN: &str =
-        "drives kept failing while the array was being recovered; start it again";
-
     /// `may_begin_anew`: whether a drive failure may restart recovery.
     #[must_use]
     pub(in crate::log) fn new(may_begin_anew: bool) -> Self {
@@ -300,10 +294,13 @@ impl State {
     }
 
     /// Ends a recovery whose decisions no longer hold; returns the reason.
-    pub(in crate::log) fn stop_recovery(&mut self) -> &'static str {
+    pub(in crate::log) fn stop_recovery(&mut self) -> StopReason {
         let may = self.recovering.as_ref().is_some_and(|recovering| recovering.may_begin_anew);
-        let reason = if may { Recovering::AGAIN } else { Recovering::TOO_OFTEN };
-        self.stopped.get_or_insert(reason)
+        let reason = match may {
+            true => StopReason::MemberFailedDuringRecovery,
+            false => StopReason::RecoveryFailedTooOften,
+        };
+        *self.stopped.get_or_insert(reason)
     }
 
     /// Stops filling a segment: its blocks will be relocated.
@@ -320,7 +317,7 @@ impl State {
         let recovering = self.recovering.as_ref().filter(filled);
         if segment.valid > 0 && recovering.is_some_and(|recovering| recovering.may_begin_anew) {
             // Rewrites would take a second segment: recovery begins anew instead.
-            self.stopped = Some(Recovering::AGAIN);
+            self.stopped = Some(StopReason::MemberFailedDuringRecovery);
         }
     }
 
@@ -442,13 +439,10 @@ impl State {
         let left = self.members.iter().filter(|member| member.writable().is_some()).count();
         if !covered && !mutant(Mutant::WritesNotStopped) {
             mark(Mark::StoppedBeyondRedundancy);
-            self.stopped = Some("more drives are lost than the redundancy covers");
+            self.stopped = Some(StopReason::BeyondRedundancy);
         } else if left * 2 <= self.scheme().columns() && !self.forced {
             mark(Mark::StoppedWithoutMajority);
-            self.stopped = Some(
-                "half of the drives are lost: the other half could be in use elsewhere; \
-                 --force goes on with these",
-            );
+            self.stopped = Some(StopReason::WithoutMajority);
         }
     }
 

@@ -281,7 +281,7 @@ fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Opti
     let why = bad.iter().map(describe).collect::<Vec<_>>().join("; ");
     if let Some(reason) = state.stopped {
         let (why, action) = if bad.is_empty() {
-            (reason.to_owned(), "replace the failing drive, and restart")
+            (reason.to_string(), "replace the failing drive, and restart")
         } else {
             let action = "bring back the missing drives and restart; do not create a new array";
             (format!("{reason} ({why})"), action)

@@ -28,10 +28,11 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::bulk_load::Plain;
+use crate::log::index::checkpoint;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
-use crate::log::index::checkpoint::{self, UNREADABLE};
 use crate::log::index::deferred::{Deferred, Entry, Group};
 use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::index::partition::rank;
@@ -373,12 +374,12 @@ async fn read_on(core: &Rc<Core>) {
 ///
 /// # Errors
 /// If a page is invalid.
-pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), &'static str> {
+pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), StopReason> {
     run(core.clone()).await;
     let state = core.state.borrow();
     match state.absent {
         None => Ok(()),
-        Some(_) => Err(state.stopped.unwrap_or(UNREADABLE)),
+        Some(_) => Err(state.stopped.unwrap_or(StopReason::UnreadableIndexPage)),
     }
 }
 

@@ -5,6 +5,7 @@ use thiserror::Error;
 use zoneweave_zoned::Status;
 
 use crate::log::engine::limits::LimitError;
+use crate::log::engine::stop::StopReason;
 use crate::log::write::policy::lanes::PolicyError;
 use zoneweave_zoned::BlockCount;
 use zoneweave_zoned::ZoneId;
@@ -37,7 +38,7 @@ pub enum AdminError {
     },
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
-    Stopped(&'static str),
+    Stopped(StopReason),
 }
 
 /// Why a replacement or rebuild failed.
@@ -111,5 +112,5 @@ pub enum ReplaceError {
     DriveFailed(Status),
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
-    Stopped(&'static str),
+    Stopped(StopReason),
 }

@@ -10,6 +10,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::MemberState;
 use crate::log::members::error::AdminError;
 use crate::log::members::member::Member;
@@ -26,10 +27,6 @@ const SPOILED_TO_FAIL: u32 = 8;
 /// Segments in a row that a needed member may spoil: beyond that, writes would continue for ever
 /// and wear out all zones.
 const SPOILED_TO_STOP: u32 = 64;
-
-/// The reason why writes stop then.
-const NEEDED_ONE_SPOILS: &str =
-    "writes to a drive keep failing or are misplaced, and no further drive can be spared";
 
 /// Longest time between two of them, as occasional errors also spoil a segment now and then.
 const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
@@ -150,7 +147,7 @@ impl State {
         let spoiled = self.members[column.index()].spoiled_in_row;
         if spoiled >= SPOILED_TO_STOP {
             mark(Mark::StoppedBySpoiling);
-            self.stopped.get_or_insert(NEEDED_ONE_SPOILS);
+            self.stopped.get_or_insert(StopReason::WritesKeepFailing);
         }
         if spoiled < SPOILED_TO_FAIL || !self.can_do_without(column) {
             return false;

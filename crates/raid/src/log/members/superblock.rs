@@ -20,6 +20,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
@@ -65,7 +66,7 @@ impl SuperblockLog {
         &self,
         core: &Rc<Core>,
         body: RecordBody,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         self.commit_locked(core, &body, false).await
     }
@@ -74,7 +75,7 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), &'static str> {
+    pub(in crate::log) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         // Taken now: a segment that died while this waited must not come back.
         let roster = core.state.borrow().roster_record();
@@ -85,10 +86,7 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn commit_snapshot(
-        &self,
-        core: &Rc<Core>,
-    ) -> Result<(), &'static str> {
+    pub(in crate::log) async fn commit_snapshot(&self, core: &Rc<Core>) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         self.commit_locked(core, &RecordBody::State, true).await
     }
@@ -113,7 +111,7 @@ impl SuperblockLog {
         core: &Rc<Core>,
         body: &RecordBody,
         mut switch: bool,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), StopReason> {
         loop {
             let prepared = prepare_epoch(&mut core.state.borrow_mut());
             let table = prepared.inspect_err(|_| core.changed.open())?;
@@ -130,7 +128,7 @@ impl SuperblockLog {
                     Ok(Some(old)) => switched.push((column, old)),
                     Ok(None) => {}
                     Err(Refused::TooManyRecords) => {
-                        let reason = "superblock zones are too small for the segments that crashes left unfinished";
+                        let reason = StopReason::SuperblockZoneTooSmall;
                         core.state.borrow_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
@@ -381,7 +379,7 @@ struct MemberTable {
 }
 
 /// Starts a new epoch if the membership changed.
-fn prepare_epoch(state: &mut State) -> Result<MemberTable, &'static str> {
+fn prepare_epoch(state: &mut State) -> Result<MemberTable, StopReason> {
     if let Some(reason) = state.stopped {
         mark(Mark::CommitRefused);
         return Err(reason);

@@ -11,6 +11,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::members::member::Member;
 use crate::log::members::superblock::ZONE_RECORDS;
@@ -91,7 +92,7 @@ impl State {
     /// Why a stream that needs a segment will not get one; `None` if one is free or about to be.
     /// While no zones are lost there always is one.
     #[must_use]
-    pub(in crate::log) fn no_room(&self, kind: StreamKind) -> Option<&'static str> {
+    pub(in crate::log) fn no_room(&self, kind: StreamKind) -> Option<StopReason> {
         let users = kind == StreamKind::User;
         let comes_free = |segment: &Segment| {
             let empty = segment.holds_nothing();
@@ -110,7 +111,7 @@ impl State {
             || self.segments.iter().any(|(_, s)| comes_free(s));
         mark_if(Mark::RoomByTakingBack, || taken_back);
         mark_if(Mark::NoRoomLeft, || !room_comes);
-        (!room_comes).then_some("too many zones are lost: no segment can be freed")
+        (!room_comes).then_some(StopReason::NoSegmentLeft)
     }
 
     /// The segment that recovery has to relocate behind its rewrites. Without that, no segment

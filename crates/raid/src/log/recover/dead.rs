@@ -9,6 +9,7 @@ use zoneweave_zoned::ZoneId;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::segment::dead::Unclear;
 use crate::scheme::Column;
 
@@ -31,7 +32,7 @@ pub(in crate::log) fn keep_deaths(
 }
 
 /// Resets the zones that `find` classified as useless, and makes that durable.
-pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), &'static str> {
+pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), StopReason> {
     let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
     let mut reset = BTreeSet::new();
     for (column, zone, resets) in zones {

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::log::engine::limits::LimitError;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::FORMAT_VERSION;
 use crate::log::write::policy::lanes::PolicyError;
 
@@ -108,5 +109,5 @@ pub enum OpenError {
     },
     /// Drives failed while the array was being started.
     #[error("the array could not be started: {0}")]
-    Stopped(&'static str),
+    Stopped(StopReason),
 }

@@ -45,6 +45,7 @@ use zoneweave_runtime::Handle;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
+use crate::log::engine::stop::StopReason;
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
 use crate::log::read::hedge::{Hedge, Hedging};
 use crate::log::recover::assemble::Assembly;
@@ -157,7 +158,7 @@ pub async fn open(
         let may_begin_anew = left > 0;
         let attempt = Attempt { options: options.clone(), failed: failed.clone(), may_begin_anew };
         match recover_by_any(handle, drives.clone(), attempt).await {
-            Err(OpenError::Stopped(Recovering::AGAIN)) if may_begin_anew => {
+            Err(OpenError::Stopped(StopReason::MemberFailedDuringRecovery)) if may_begin_anew => {
                 mark(Mark::RecoveryBegunAnew);
             }
             // The policy that suits the drives needs more zones than there are. The policy that the
@@ -289,7 +290,7 @@ fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Resu
         return Ok(());
     }
     if may_begin_anew {
-        return Err(OpenError::Stopped(Recovering::AGAIN));
+        return Err(OpenError::Stopped(StopReason::MemberFailedDuringRecovery));
     }
     if forced {
         return Ok(());

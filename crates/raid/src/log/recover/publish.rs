@@ -16,6 +16,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::load;
 use crate::log::index::partition::Candidate;
@@ -35,7 +36,7 @@ pub(in crate::log) async fn publish(
     candidates: Vec<Candidate>,
     seals: Vec<SealRecord>,
     forced: Option<u64>,
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     {
         let mut state = core.state.borrow_mut();
         if let Some(lineage) = forced {
@@ -85,7 +86,7 @@ async fn decide(
     core: &Rc<Core>,
     candidates: &[Candidate],
     seals: Vec<SealRecord>,
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     rescue(core, candidates).await?;
     make_room(core).await?;
     if !mutant(Mutant::DecisionBeforeFlush) {
@@ -116,7 +117,7 @@ async fn decide(
 
 /// Relocates another segment if rewriting took the last free one and failed writes took the
 /// reserve: with no free segment nothing could ever be relocated.
-async fn make_room(core: &Rc<Core>) -> Result<(), &'static str> {
+async fn make_room(core: &Rc<Core>) -> Result<(), StopReason> {
     if core.state.borrow().free_segments() == 0 {
         // Picking a victim needs the complete index.
         load::read_all(core).await?;

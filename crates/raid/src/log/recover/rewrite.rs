@@ -6,13 +6,12 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::BlockError;
-
 use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
 use crate::log::engine::core::Core;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::index::partition::Candidate;
 use crate::log::read::blocks::read_places;
@@ -30,7 +29,7 @@ const RESCUED_BLOCKS: usize = 512;
 pub(in crate::log) async fn rescue(
     core: &Rc<Core>,
     candidates: &[Candidate],
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().relocation_shape().stripe_blocks();
@@ -44,7 +43,7 @@ pub(in crate::log) async fn rescue(
 async fn rescue_trims<'a>(
     core: &Rc<Core>,
     extents: impl Iterator<Item = &'a TrimExtent>,
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     let extents: Vec<_> = extents.copied().collect();
     if extents.is_empty() {
         return Ok(());
@@ -62,7 +61,7 @@ async fn rescue_trims<'a>(
     wait(core, done).await
 }
 
-async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &'static str> {
+async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), StopReason> {
     let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
@@ -105,11 +104,11 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), &
     wait(core, done).await
 }
 
-async fn wait(core: &Core, done: TicketReceiver) -> Result<(), &'static str> {
+async fn wait(core: &Core, done: TicketReceiver) -> Result<(), StopReason> {
     let refused = match done.await {
         Some(Ok(())) => return Ok(()),
-        Some(Err(BlockError::ReadOnly { reason })) => reason,
-        _ => "recovery could not rewrite blocks of unfinished stripes",
+        Some(Err(reason)) => reason,
+        None => StopReason::BlocksNotRewritten,
     };
     // The reason why writes stopped also decides whether recovery may begin anew.
     Err(core.state.borrow().stopped.unwrap_or(refused))

@@ -23,6 +23,7 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
 use crate::log::engine::state::UNRECORDED;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
@@ -212,7 +213,7 @@ fn next_segment(
 
 fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
     if core.closing.get() {
-        return Err(ReplaceError::Stopped("the volume is shutting down"));
+        return Err(ReplaceError::Stopped(StopReason::ShuttingDown));
     }
     let state = core.state.borrow();
     if let Some(reason) = state.stopped {

@@ -20,6 +20,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;
@@ -48,14 +49,11 @@ pub struct ScrubReport {
     pub lost_before: u64,
 }
 
-/// Why a scrub ends early.
-const CLOSING: &str = "the volume is shutting down";
-
 /// Scrubs the volume while it is in use.
 ///
 /// # Errors
 /// If the volume stops.
-pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, &'static str> {
+pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopReason> {
     let _admin = core.admin.acquire().await;
     let lost_before = unrepairable(core);
     let mut report = ScrubReport::default();
@@ -100,7 +98,7 @@ async fn scrub_slots(
     slots: &[SegmentSlot],
     held: &[SegmentSlot],
     report: &mut ScrubReport,
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     for (done, slot) in (0..).zip(slots) {
         core.scrub_progress.set(Some(Progress { done, total: slots.len() as u64 }));
         scrub_slot(core, *slot, held.contains(slot), report).await?;
@@ -109,9 +107,9 @@ async fn scrub_slots(
 }
 
 /// Fails if damage cannot be relocated: writes have stopped, or no space is free.
-fn check_going_on(core: &Core) -> Result<(), &'static str> {
+fn check_going_on(core: &Core) -> Result<(), StopReason> {
     let state = core.state.borrow();
-    let closing = || core.closing.get().then_some(CLOSING);
+    let closing = || core.closing.get().then_some(StopReason::ShuttingDown);
     let no_room = || state.no_room(StreamKind::Relocation);
     state.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
 }
@@ -131,7 +129,7 @@ fn unrepairable(core: &Core) -> u64 {
     core.state.borrow().members.iter().map(|member| member.errors.unrepairable).sum()
 }
 
-async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), &'static str> {
+async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), StopReason> {
     let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
     let mut damaged = 0;
     // If the superblock moved to the other zone meanwhile, the old one would seem to have lost its
@@ -172,7 +170,7 @@ async fn scrub_slot(
     slot: SegmentSlot,
     held: bool,
     report: &mut ScrubReport,
-) -> Result<(), &'static str> {
+) -> Result<(), StopReason> {
     if !hold_still(core, slot, held).await? {
         mark(Mark::ScrubPassedOver);
         return Ok(());
@@ -192,10 +190,10 @@ async fn scrub_slot(
 /// Waits until a segment can be claimed, and claims it. Returns `false` if it is gone or changes
 /// again. A segment under relocation or rebuild is waited for, as that may stop and leave it as it
 /// is.
-async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, &'static str> {
+async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, StopReason> {
     loop {
         if core.closing.get() && !held {
-            return Err(CLOSING);
+            return Err(StopReason::ShuttingDown);
         }
         {
             let mut state = core.state.borrow_mut();

@@ -10,6 +10,7 @@ use crate::log::engine::address::{BlockPlace, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
 use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::table::Phase;
@@ -18,7 +19,7 @@ use crate::log::write::lane::Class;
 use crate::log::write::plan::StripePlan;
 use crate::scheme::{Column, Role};
 use std::rc::Rc;
-use zoneweave_zoned::{BlockError, Lba};
+use zoneweave_zoned::Lba;
 
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
 pub(in crate::log) fn finish_stripe(
@@ -56,7 +57,7 @@ pub(in crate::log) fn finish_stripe(
     count(&mut state, &plan, &geometry);
     drop(state);
     for block in plan.blocks {
-        answer(core, block, &Ok(()));
+        answer(core, block, Ok(()));
     }
 }
 
@@ -143,11 +144,11 @@ fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<Pendin
 }
 
 /// Completes a block: answers its request, or reports its address.
-pub(in crate::log) fn answer(core: &Core, block: PendingBlock, result: &Result<(), BlockError>) {
+pub(in crate::log) fn answer(core: &Core, block: PendingBlock, result: Result<(), StopReason>) {
     if result.is_err() {
         count_out_failed(&mut core.state.borrow_mut(), &block);
     }
-    let done = |ticket: &Ticket| u64::from(ticket.done(result.clone()));
+    let done = |ticket: &Ticket| u64::from(ticket.done(result));
     let durable: u64 = match block {
         PendingBlock::Data(pending) => done(&pending.ticket),
         PendingBlock::Tombstone(trims) => trims.iter().map(|trim| done(&trim.ticket)).sum(),

@@ -2,6 +2,7 @@
 
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::stop::StopReason;
 use crate::log::write::lane::{Class, LaneId};
 
 /// Most stripes in flight in one segment.
@@ -17,7 +18,7 @@ pub(in crate::log) enum Step {
     /// Prepare a lane for more stripes; the lane is busy until that is done.
     Tend(LaneId, Chore),
     /// Fail all queued blocks: the volume takes no writes.
-    FailQueue(&'static str),
+    FailQueue(StopReason),
 }
 
 /// The task that a lane needs before it takes more stripes.

@@ -13,12 +13,13 @@ use crate::log::write::commit::answer;
 use std::pin::pin;
 use std::rc::Rc;
 
-use zoneweave_zoned::{BlockError, Status, ZoneAddress};
+use zoneweave_zoned::{Status, ZoneAddress};
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::StreamKind;
 use crate::log::segment::open;
 use crate::log::segment::spans;
@@ -48,7 +49,7 @@ pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
     // Stripes in flight may still return their blocks to the queue.
     loop {
         end_aborted(&core);
-        fail_queue(&core, kind, "the volume is shutting down");
+        fail_queue(&core, kind, StopReason::ShuttingDown);
         if !core.state.borrow().is_writing(kind) {
             return;
         }
@@ -118,7 +119,7 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::engine::address::SegmentSl
     }
 }
 
-fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
+fn fail_queue(core: &Core, kind: StreamKind, reason: StopReason) {
     let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
     if queue.is_empty() {
         // The writer is not notified: two writers waiting for each other's stripes would wake each
@@ -127,7 +128,7 @@ fn fail_queue(core: &Core, kind: StreamKind, reason: &'static str) {
     }
     mark(Mark::QueueRefused);
     for block in queue {
-        answer(core, block, &Err(BlockError::ReadOnly { reason }));
+        answer(core, block, Err(reason));
     }
     core.changed.open();
 }

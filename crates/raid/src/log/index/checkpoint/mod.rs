@@ -35,7 +35,7 @@ use crate::log::format::checkpoint::{
 };
 use crate::scheme::Column;
 
-pub(in crate::log) use take::{UNREADABLE, end, give_up, run, write};
+pub(in crate::log) use take::{end, give_up, run, write};
 pub(in crate::log) use upkeep::Piece;
 
 /// Addresses of the blocks of a checkpoint.

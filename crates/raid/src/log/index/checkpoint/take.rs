@@ -8,13 +8,11 @@ use crate::log::admit::writable::check_writable;
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};
 use crate::log::write::lane::Lifetime;
-
-/// Reason why requests fail that need an invalid page.
-pub(in crate::log) const UNREADABLE: &str = "a page of the index cannot be read: start the array again, which rebuilds the index without it";
 
 /// Blocks of a checkpoint that are in flight at a time.
 const BATCH_BLOCKS: usize = 64;
@@ -158,7 +156,7 @@ pub(in crate::log) async fn write(
 ///
 /// # Errors
 /// If writes have stopped.
-pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), &'static str> {
+pub(in crate::log) async fn end(core: &Rc<Core>) -> Result<(), StopReason> {
     let pointer = core.state.borrow_mut().begin_void();
     core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await?;
     core.state.borrow_mut().end_void();
@@ -178,6 +176,6 @@ pub(in crate::log) async fn give_up(core: &Rc<Core>, is_news: impl FnOnce(&mut S
     if state.recovering.is_some() {
         state.stop_recovery();
     } else {
-        state.stopped.get_or_insert(UNREADABLE);
+        state.stopped.get_or_insert(StopReason::UnreadableIndexPage);
     }
 }

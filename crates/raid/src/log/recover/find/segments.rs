@@ -23,6 +23,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::stop::StopReason;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;
@@ -443,7 +444,8 @@ fn insert(
     let whole = expected.iter().all(complete);
     let leftover = sealed_by_record || !whole;
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
-    let slot = state.segments.vacant().ok_or(OpenError::Stopped("more segments than zones"))?;
+    let slot =
+        state.segments.vacant().ok_or(OpenError::Stopped(StopReason::MoreSegmentsThanZones))?;
     let mut segment = Segment::new(base, zones.clone(), phase);
     let narrow = base.geometry.scheme().is_narrow();
     mark_if(Mark::NarrowFound, || narrow);
