@@ -11,7 +11,7 @@ use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Drive, Ring};
 use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
-use zoneweave_raid::log::{AdminError, MemberStatus, Volume, VolumeStatus};
+use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus, Volume, VolumeStatus};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
@@ -47,7 +47,7 @@ pub(crate) struct Service {
     /// Current and former spares.
     spares: RefCell<Vec<KeptSpare>>,
     /// State of each member at the last check.
-    states: RefCell<Vec<String>>,
+    states: RefCell<Vec<MemberHealth>>,
     /// Events to report.
     news: RefCell<Vec<String>>,
 }
@@ -167,8 +167,7 @@ impl Service {
             SpareStatus {
                 drive: spare.label.clone(),
                 path: Some(spare.path.clone()),
-                state: taken
-                    .map_or(SpareState::Waiting, |taken| SpareState::of_engine(taken.state)),
+                state: taken.map_or(SpareState::Waiting, |taken| taken.state.into()),
                 slot: taken.map(|taken| taken.slot),
                 reason: taken.and_then(|taken| taken.reason.clone()),
             }
@@ -290,7 +289,7 @@ impl Service {
     /// The drive of a slot, if it is online and works.
     fn working(&self, slot: usize) -> Option<String> {
         let members = self.volume.status().members;
-        let member = members.get(slot).filter(|member| member.state == "online")?;
+        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
         self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
     }
 
@@ -320,8 +319,10 @@ impl Service {
     /// Resumes a rebuild that a restart interrupted.
     pub(crate) async fn resume(self: Rc<Self>) {
         let members = self.volume.status().members;
-        let rebuilding =
-            members.iter().enumerate().filter(|(_, member)| member.state == "rebuilding");
+        let rebuilding = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| member.state == MemberHealth::Rebuilding);
         let places: Vec<_> =
             rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
         if places.is_empty() {
@@ -341,7 +342,7 @@ impl Service {
         let status = self.volume.status();
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
         for (slot, member) in status.members.iter().enumerate() {
-            let in_service = matches!(member.state, "online" | "rebuilding");
+            let in_service = member.state.is_in_service();
             if let Some(failure) = self.slots.failure_of(member).filter(|_| in_service) {
                 // The slot exists: the status lists it.
                 let _lost = self.volume.drive_lost(slot, &failure);
@@ -352,7 +353,7 @@ impl Service {
         let mut news = self.news.take();
         let drive_of = |member: &MemberStatus| self.slots.label_of(member);
         news.extend(changes(&self.states.borrow(), &status.members, drive_of));
-        let states = status.members.iter().map(|member| member.state.to_owned());
+        let states = status.members.iter().map(|member| member.state);
         self.states.replace(states.collect());
         news
     }

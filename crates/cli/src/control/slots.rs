@@ -77,7 +77,7 @@ impl Slots {
 
     /// Whether a drive belongs to a member in service, or waits to become one.
     pub(super) fn is_used(&self, path: &Path, members: &[MemberStatus]) -> bool {
-        let in_service = |member: &&MemberStatus| matches!(member.state, "online" | "rebuilding");
+        let in_service = |member: &&MemberStatus| member.state.is_in_service();
         let uses = |slot: &Slot| {
             slot.waits || members.iter().filter(in_service).any(|member| member.uuid == slot.uuid)
         };

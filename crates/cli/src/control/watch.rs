@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use zoneweave_raid::log::MemberStatus;
+use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_runtime::Nanos;
 
 use crate::job::Job;
@@ -51,14 +51,14 @@ pub(super) fn place(slot: usize, drive: &str) -> String {
 
 /// Describes the changes of member states. `drive_of` returns the label of a drive.
 pub(super) fn changes(
-    before: &[String],
+    before: &[MemberHealth],
     now: &[MemberStatus],
     drive_of: impl Fn(&MemberStatus) -> String,
 ) -> Vec<String> {
     let changed = now
         .iter()
         .enumerate()
-        .filter(|(slot, member)| before.get(*slot).is_some_and(|state| state != member.state));
+        .filter(|(slot, member)| before.get(*slot).is_some_and(|state| *state != member.state));
     let words = |(slot, member): (usize, &MemberStatus)| {
         let place = place(slot, &drive_of(member));
         match &member.reason {

@@ -1,13 +1,10 @@
 //! The status of an array that is not served, from its superblocks. Nothing is started or written.
 
-use zoneweave_raid::log::format::{self, ArrayUuid, SuperblockRecord};
-use zoneweave_raid::log::{DriveRole, DriveVerdict, OpenError, Survey};
+use zoneweave_raid::log::format::{ArrayUuid, SuperblockRecord};
+use zoneweave_raid::log::{DriveRole, DriveVerdict, MemberHealth, OpenError, Survey};
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::{
-    ArrayStatus, Health, MemberState, MemberStatus, OtherDrive, ShardStatus, ZoneCounts,
-    losses_left,
-};
+use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
 use crate::format::{slots, word};
 use crate::session::{Drives, NamedDrive};
 
@@ -58,12 +55,6 @@ fn member(
     let holds_slot = |verdict: &DriveVerdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot);
     let place = survey.drives.iter().position(holds_slot);
     let drive = place.map(|at| &opened[at]);
-    let state = match (entry.state, drive) {
-        (format::MemberState::Online, Some(_)) => MemberState::Online,
-        (format::MemberState::Rebuilding, Some(_)) => MemberState::Rebuilding,
-        (format::MemberState::Failed, _) => MemberState::Failed,
-        (_, None) => MemberState::Missing,
-    };
     let damaged = place.map_or(0, |at| survey.drives[at].damaged_records);
     let zones = drive.and_then(|named| {
         let info = zoneweave_linux::Drive::inspect(named.drive.path()).ok()?;
@@ -73,7 +64,7 @@ fn member(
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: entry.uuid.to_string(),
         drive: drive.map(|named| named.label.clone()),
-        state,
+        state: MemberHealth::of(entry.state, drive.is_some()),
         reason: (damaged > 0).then(|| format!("{damaged} damaged superblock records")),
         resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(&zones)),
@@ -90,7 +81,7 @@ fn few_named(
     let refusal = survey.refusal.as_ref().filter(|refusal| {
         matches!(refusal, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
     })?;
-    let missing = members.iter().filter(|member| member.state == MemberState::Missing);
+    let missing = members.iter().filter(|member| member.state == MemberHealth::Missing);
     let missing: Vec<_> = missing.map(|member| member.slot).collect();
     if named >= members.len() || missing.is_empty() {
         return None;
@@ -110,7 +101,8 @@ fn judge(
     survey: &Survey,
     members: &[MemberStatus],
 ) -> (Health, Option<String>, Option<String>) {
-    let bad: Vec<_> = members.iter().filter(|member| member.state != MemberState::Online).collect();
+    let bad: Vec<_> =
+        members.iter().filter(|member| member.state != MemberHealth::Online).collect();
     let described: Vec<_> =
         bad.iter().map(|member| format!("slot {} {}", member.slot, member.state)).collect();
     if let Some(refusal) = &survey.refusal {
@@ -124,12 +116,14 @@ fn judge(
     if bad.is_empty() {
         return (Health::Healthy, None, None);
     }
-    let slots_of = |states: &[MemberState]| -> Vec<u8> {
+    let slots_of = |states: &[MemberHealth]| -> Vec<u8> {
         let of_state = bad.iter().filter(|member| states.contains(&member.state));
         of_state.map(|member| member.slot).collect()
     };
-    let (out, missing) =
-        (slots_of(&[MemberState::Failed, MemberState::Missing]), slots_of(&[MemberState::Missing]));
+    let (out, missing) = (
+        slots_of(&[MemberHealth::Failed, MemberHealth::Missing]),
+        slots_of(&[MemberHealth::Missing]),
+    );
     let action = advice(&out, &missing, losses_left(record.config.scheme, members));
     (Health::Degraded, Some(described.join(", ")), Some(action))
 }

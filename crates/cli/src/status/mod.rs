@@ -9,7 +9,7 @@ pub(crate) mod states;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::{IndexPages, Memory};
+use zoneweave_raid::log::{IndexPages, LaneMode, LaneRequests, MemberHealth, Memory};
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_raid::shards::volume_blocks;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
@@ -22,7 +22,7 @@ pub(crate) use inactive::{describe_drives, inactive_status};
 pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
-pub(crate) use states::{LaneCommand, LaneRequests, MemberState, SpareState};
+pub(crate) use states::SpareState;
 
 /// Health of an array; worse is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -203,7 +203,7 @@ pub(crate) struct LaneStatus {
     pub segments: u32,
     pub chunk_bytes: u64,
     pub group_rows: u32,
-    pub command: LaneCommand,
+    pub command: LaneMode,
 }
 
 /// Counters since the start of the server.
@@ -266,7 +266,7 @@ pub(crate) struct MemberStatus {
     pub uuid: String,
     /// Path of the drive, if known.
     pub drive: Option<String>,
-    pub state: MemberState,
+    pub state: MemberHealth,
     pub reason: Option<String>,
     pub zones: Option<ZoneCounts>,
     /// Resets of the most reset zone.
@@ -330,7 +330,7 @@ const DRIVES: &str = "DRIVE...";
 
 /// Number of further drives of an array that may fail.
 fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
-    let lost = members.iter().filter(|member| member.state != MemberState::Online);
+    let lost = members.iter().filter(|member| member.state != MemberHealth::Online);
     scheme.losses_left(lost.map(|member| Column(member.slot)).collect())
 }
 
@@ -338,7 +338,7 @@ impl ArrayStatus {
     /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that
     /// the operator of several arrays does not pick a drive of another.
     fn with_drives_named(mut self) -> Self {
-        let in_service = self.members.iter().filter(|member| member.state == MemberState::Online);
+        let in_service = self.members.iter().filter(|member| member.state == MemberHealth::Online);
         let labels = in_service.filter_map(|member| member.drive.clone());
         let most = if self.server.is_some() { 1 } else { usize::MAX };
         let drives = labels.take(most).map(word).collect::<Vec<_>>().join(" ");

@@ -1,9 +1,10 @@
 //! The status as text: state, reason and action, then the members, then the numbers.
 
+use zoneweave_raid::log::{LaneMode, LaneRequests, MemberHealth};
+
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneCommand, LaneRequests,
-    LaneStatus, MemberState, MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus,
-    WritingStatus,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
+    ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
 };
 use crate::format::{bytes, span, table};
 use crate::job::Job;
@@ -62,7 +63,7 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
 
 /// The number of lost drives, and of further drives that may fail.
 fn losses(members: &[MemberStatus], left: usize) -> String {
-    let lost = members.iter().filter(|member| member.state != MemberState::Online).count();
+    let lost = members.iter().filter(|member| member.state != MemberHealth::Online).count();
     let left = match left {
         0 => "no other may be lost".to_owned(),
         1 => "any one more may be lost".to_owned(),
@@ -106,13 +107,13 @@ fn members(status: &ArrayStatus, output: &Output) {
     for (number, line) in table(&headings, &rows).iter().enumerate() {
         let tone = match number.checked_sub(1).map(|at| status.members[at].state) {
             None => Tone::Faint,
-            Some(MemberState::Online) => Tone::Good,
-            Some(MemberState::Rebuilding) => Tone::Warning,
+            Some(MemberHealth::Online) => Tone::Good,
+            Some(MemberHealth::Rebuilding) => Tone::Warning,
             Some(_) => Tone::Bad,
         };
         output.line(format_args!("  {}", output.paint(tone, line)));
     }
-    for member in status.members.iter().filter(|member| member.state == MemberState::Online) {
+    for member in status.members.iter().filter(|member| member.state == MemberHealth::Online) {
         if let Some(reason) = &member.reason {
             output.line(format_args!("  slot {}: {reason}", member.slot));
         }
@@ -249,9 +250,9 @@ fn lanes(writing: &WritingStatus) -> String {
     let alone = by_size.clone().count() == 1;
     let told = |lane: &LaneStatus| {
         let command = match lane.command {
-            LaneCommand::Append => "Zone Append",
-            LaneCommand::Write => "Zone Write",
-            LaneCommand::Gathered => "Zone Write of queued data",
+            LaneMode::Append => "Zone Append",
+            LaneMode::Write => "Zone Write",
+            LaneMode::Gather => "Zone Write of queued data",
         };
         let (segments, chunk, rows) = (lane.segments, bytes(lane.chunk_bytes), lane.group_rows);
         let requests = if alone { String::new() } else { format!("{}: ", lane.requests) };

@@ -4,14 +4,13 @@ use std::rc::Rc;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{self, VolumeStatus};
+use zoneweave_raid::log::{self, MemberHealth, VolumeStatus};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneCommand, LaneRequests,
-    LaneStatus, MemberIo, MemberState, MemberStatus, OtherDrive, ServerStatus, ShardStatus,
-    SpareStatus, WritingStatus, ZoneCounts, losses_left,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
+    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts, losses_left,
 };
 
 /// A member's drive, its label and its current zones.
@@ -99,11 +98,11 @@ pub(crate) fn served_status(
 
 fn writing(found: log::WritingStatus) -> WritingStatus {
     let lane = |lane: log::LaneStatus| LaneStatus {
-        requests: LaneRequests::of_engine(lane.requests),
+        requests: lane.requests,
         segments: lane.segments,
         chunk_bytes: u64::from(lane.chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: lane.group_rows,
-        command: LaneCommand::of_engine(lane.command),
+        command: lane.command,
     };
     let lanes = found.lanes.into_iter().map(lane).collect();
     WritingStatus { lanes, fell_back: found.fell_back }
@@ -111,7 +110,7 @@ fn writing(found: log::WritingStatus) -> WritingStatus {
 
 /// The state and reason of each member that is not online.
 fn reasons(members: &[MemberStatus]) -> String {
-    let bad = members.iter().filter(|member| member.state != MemberState::Online);
+    let bad = members.iter().filter(|member| member.state != MemberHealth::Online);
     let words = bad.map(|member| match &member.reason {
         Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
         None => format!("slot {} {}", member.slot, member.state),
@@ -127,7 +126,7 @@ fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> Member
         slot: member.slot,
         uuid: member.uuid.clone(),
         drive: slot.map(|slot| slot.label.clone()),
-        state: MemberState::of_engine(member.state),
+        state: member.state,
         reason: failure.or_else(|| member.reason.clone()),
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),

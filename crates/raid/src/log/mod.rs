@@ -48,7 +48,7 @@ pub use crate::log::engine::counters::ClassCounters;
 pub use crate::log::engine::counters::{Counters, Progress};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
-    Health, LaneStatus, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
+    Health, LaneStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
 };
 pub use crate::log::engine::stop::StopReason;
 pub use crate::log::engine::{geometry, limits, measuring};
@@ -58,14 +58,15 @@ pub use crate::log::members::create::{CreateError, CreateOptions, create};
 pub use crate::log::members::error::AdminError;
 pub use crate::log::members::member::MemberErrors;
 pub use crate::log::members::offered::OfferedDrive;
-pub use crate::log::members::spares::{SparesStatus, TakenSpare};
+pub use crate::log::members::spares::{SpareState, SparesStatus, TakenSpare};
 pub use crate::log::read::hedge::Hedging;
 pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, open as open_array, survey,
 };
+pub use crate::log::segment::table::Phase as SegmentPhase;
 pub use crate::log::volume::{ReplaceError, ScrubReport, Volume};
-pub use crate::log::write::lane::LaneMode;
+pub use crate::log::write::lane::{LaneMode, LaneRequests};
 pub use crate::log::write::policy::auto::{
     AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile,
 };

@@ -9,7 +9,7 @@ use zoneweave_emulator::{
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::limits::LimitError;
-use zoneweave_raid::log::{OpenOptions, ReplaceError};
+use zoneweave_raid::log::{MemberHealth, OpenOptions, ReplaceError};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{
     BlockCount, Geometry, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState,
@@ -116,7 +116,7 @@ fn a_record_that_was_written_all_the_same_costs_no_member() {
     }
     live(&array, async |volume, _, _| {
         put_all(volume, BLOCKS, 2).await;
-        assert!(volume.status().members.iter().all(|member| member.state == "online"));
+        assert!(volume.status().members.iter().all(|member| member.state == MemberHealth::Online));
         assert_holds(volume, BLOCKS, 2).await;
     });
     assert_hit(&[Mark::RecordWrittenAgain]);
@@ -141,7 +141,7 @@ fn a_record_that_was_written_in_part_costs_no_member() {
             cut_short();
             volume.fail(3).await.unwrap();
             put_all(volume, BLOCKS, 3).await;
-            let online = |slot: usize| volume.status().members[slot].state == "online";
+            let online = |slot: usize| volume.status().members[slot].state == MemberHealth::Online;
             assert!((0..3).all(online), "{part} blocks");
         });
         one_life(&array, &[3], OpenOptions::default(), async |volume, _, _| {

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{Health, Volume};
+use zoneweave_raid::log::{Health, MemberHealth, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Status, ZoneAddress, ZoneId, ZoneState};
 
@@ -17,7 +17,8 @@ const LIVE_STEPS: u64 = 2_000_000;
 
 /// Restores every slot without a member: replaces failed drives, and resumes interrupted rebuilds.
 async fn bring_back(volume: &Volume, array: &Array, handle: &Handle, seed: u64) {
-    let failed: Vec<_> = volume.status().members.iter().map(|m| m.state == "failed").collect();
+    let failed: Vec<_> =
+        volume.status().members.iter().map(|m| m.state == MemberHealth::Failed).collect();
     volume.resume_rebuild().await.expect("a rebuild goes on");
     for (slot, _) in failed.iter().enumerate().filter(|(_, failed)| **failed) {
         let uuid = MemberUuid(support::uuid(seed, slot + 50));

@@ -6,7 +6,7 @@ use crate::support::{self, Array, Shape, contents, read_all, uuid, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{OpenOptions, ReplaceError, Volume};
+use zoneweave_raid::log::{MemberHealth, OpenOptions, ReplaceError, SegmentPhase, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId};
 
@@ -34,7 +34,7 @@ async fn put_run(volume: &Volume, handle: &Handle, blocks: std::ops::Range<u64>,
 /// The zones of the segment sealed last.
 fn last_sealed(volume: &Volume) -> Vec<ZoneId> {
     let segments = volume.segments();
-    let sealed = segments.iter().filter(|segment| segment.phase == "sealed");
+    let sealed = segments.iter().filter(|segment| segment.phase == SegmentPhase::Sealed);
     let last = sealed.max_by_key(|segment| segment.segment).unwrap();
     last.zones.iter().map(|zone| ZoneId(zone.unwrap())).collect()
 }
@@ -165,7 +165,7 @@ fn a_drive_that_cannot_be_erased_is_not_taken_for_one_that_works() {
             volume.replace(0, new.attach(handle), MemberUuid(uuid(3, 50))).await.unwrap();
             let back = volume.replace(1, array.drives[0].attach(handle), MemberUuid(uuid(3, 51)));
             assert_eq!(back.await, Err(ReplaceError::KeepsSegments { zone }));
-            assert_eq!(volume.status().members[1].state, "online");
+            assert_eq!(volume.status().members[1].state, MemberHealth::Online);
         });
     }
 }
@@ -238,7 +238,9 @@ fn an_array_of_drives_with_lost_zones_can_be_written() {
             for version in 1..800 {
                 put(volume, random.below(array.blocks), version).await.unwrap();
             }
-            assert!(volume.status().members.iter().all(|member| member.state == "online"));
+            assert!(
+                volume.status().members.iter().all(|member| member.state == MemberHealth::Online)
+            );
         });
     }
 }

@@ -8,7 +8,7 @@ use crate::support::life::{assert_holds, live, one_life, put_all};
 use crate::support::{Array, Shape, contents, new_drive, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, Preset, RamDrive, Selector};
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{Health, ReplaceError, Volume};
+use zoneweave_raid::log::{Health, MemberHealth, ReplaceError, SpareState, Volume};
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
@@ -62,7 +62,7 @@ fn a_spare_takes_the_place_of_a_drive_that_vanishes_under_load() {
         let spares = volume.status().spares;
         let taken = spares.taken.iter().map(|taken| (taken.slot, taken.state));
         assert_eq!(spares.waiting, 0);
-        assert_eq!(taken.collect::<Vec<_>>(), [(2, "rebuilt"), (0, "rebuilt")]);
+        assert_eq!(taken.collect::<Vec<_>>(), [(2, SpareState::Rebuilt), (0, SpareState::Rebuilt)]);
         assert_eq!(volume.status().members[2].uuid, first_uuid.to_string());
         assert_eq!(volume.status().members[0].uuid, second_uuid.to_string());
         assert_holds(volume, BLOCKS, version).await;
@@ -119,7 +119,7 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
         assert_eq!(volume.status().members[3].uuid, good_uuid.to_string());
         let taken = volume.status().spares.taken;
         let states: Vec<_> = taken.iter().map(|taken| (taken.slot, taken.state)).collect();
-        assert_eq!(states, [(3, "given_up"), (3, "rebuilt")]);
+        assert_eq!(states, [(3, SpareState::GivenUp), (3, SpareState::Rebuilt)]);
         assert!(taken[0].reason.is_some());
         assert_holds(volume, BLOCKS, 1).await;
     });
@@ -171,7 +171,7 @@ fn a_drive_without_room_for_records_is_lost_alone() {
         handle.sleep(Nanos::from_millis(5)).await;
         until_healthy(volume, handle).await;
         assert_eq!(volume.status().members[3].uuid, good_uuid.to_string());
-        assert_eq!(volume.status().spares.taken[0].state, "given_up");
+        assert_eq!(volume.status().spares.taken[0].state, SpareState::GivenUp);
     });
     let mut drives = array.drives.clone();
     drives[3] = good;
@@ -179,7 +179,7 @@ fn a_drive_without_room_for_records_is_lost_alone() {
     has_no_room(&array.drives[1]);
     live(&array, async |volume, _, _| {
         put_all(volume, BLOCKS, 2).await;
-        assert_eq!(volume.status().members[1].state, "failed");
+        assert_eq!(volume.status().members[1].state, MemberHealth::Failed);
         assert_holds(volume, BLOCKS, 2).await;
     });
 }

@@ -12,7 +12,8 @@ use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, OpenError, OpenOptions, ReplaceError, Volume,
+    AdminError, DriveRole, Health, MemberHealth, OpenError, OpenOptions, ReplaceError,
+    SegmentPhase, Volume,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
@@ -40,7 +41,7 @@ fn shaped(shape: Shape, salt: u64) -> Array {
 /// The zones on a slot of the segments that are sealed, oldest first.
 fn sealed_zones(volume: &Volume, slot: usize) -> Vec<ZoneId> {
     let mut segments = volume.segments();
-    segments.retain(|segment| segment.phase == "sealed");
+    segments.retain(|segment| segment.phase == SegmentPhase::Sealed);
     segments.sort_by_key(|segment| segment.segment);
     segments.iter().map(|segment| ZoneId(segment.zones[slot].unwrap())).collect()
 }
@@ -64,7 +65,8 @@ fn filled_zone(array: &Array, slot: usize) -> ZoneId {
 
 /// Waits until nothing has to be moved out or reset.
 async fn settled(volume: &Volume, handle: &Handle) {
-    while volume.segments().iter().any(|s| s.phase == "leftover" || s.phase == "dead") {
+    let vanishes = |phase| matches!(phase, SegmentPhase::Leftover | SegmentPhase::Dead);
+    while volume.segments().iter().any(|segment| vanishes(segment.phase)) {
         handle.sleep(Nanos::from_millis(1)).await;
     }
 }
@@ -379,7 +381,7 @@ fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
     let second = Selector::next(CommandKind::Report).after(1);
     array.drives[3].inject(second, FaultAction::Fail(Status::InternalError));
     live(&array, async |volume, _, _| {
-        assert_eq!(volume.status().members[3].state, "failed");
+        assert_eq!(volume.status().members[3].state, MemberHealth::Failed);
         assert_holds(volume, SEGMENT_BLOCKS, 1).await;
     });
     assert_hit(&[Mark::OfflineZoneLeftOut, Mark::ColumnLost, Mark::MemberWithoutReport]);
@@ -389,7 +391,7 @@ fn a_zone_that_went_offline_and_a_drive_without_report_cost_nothing() {
 /// for room for ever; without redundancy writes fail.
 #[test]
 fn a_member_with_too_few_zones_is_taken_out() {
-    for (parity, state) in [(1, "failed"), (0, "online")] {
+    for (parity, state) in [(1, MemberHealth::Failed), (0, MemberHealth::Online)] {
         let array = shaped(Shape { parity, ..Shape::small() }, 18);
         live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
         // Nothing is in the last zone yet.

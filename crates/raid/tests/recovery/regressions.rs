@@ -9,8 +9,8 @@ use crate::support::{Array, Shape, contents, executor, new_drive, offer, read_al
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, Lanes, OpenError, OpenOptions, OpenReport, ReplaceError, Volume,
-    WriteChoice, WritePolicy, open_array,
+    AdminError, DriveRole, Health, Lanes, MemberHealth, OpenError, OpenOptions, OpenReport,
+    ReplaceError, SegmentPhase, Volume, WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
@@ -105,7 +105,7 @@ fn while_rebuilding(array: &Array, test: impl AsyncFnOnce(&Volume, &Handle)) {
             while volume.status().rebuild.is_none() {
                 handle.sleep(Nanos::from_micros(10)).await;
             }
-            assert_eq!(volume.status().members[3].state, "rebuilding");
+            assert_eq!(volume.status().members[3].state, MemberHealth::Rebuilding);
             test(volume, handle).await;
         };
         futures_util::future::select(Box::pin(replace), Box::pin(meanwhile)).await;
@@ -228,7 +228,7 @@ fn reclaiming_ends_though_what_is_listed_dies() {
             let trims = trim_most(volume, handle, total, salt);
             let (scrubbed, ()) = futures_util::future::join(volume.scrub(), trims).await;
             scrubbed.unwrap();
-            while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+            while volume.segments().iter().any(|segment| segment.phase == SegmentPhase::Leftover) {
                 handle.sleep(Nanos::from_millis(1)).await;
             }
             volume.assert_consistent();
@@ -268,7 +268,7 @@ fn a_segment_is_held_while_its_index_run_is_written() {
         for at in 0..70 {
             put(volume, at % 9, at).await.unwrap();
         }
-        assert_eq!(volume.status().members[0].state, "failed");
+        assert_eq!(volume.status().members[0].state, MemberHealth::Failed);
         assert!(volume.status().counters.segments_abandoned > 0);
         handle.sleep(Nanos::from_millis(3000)).await;
         for at in 0..200 {
@@ -293,7 +293,7 @@ fn a_member_that_takes_headers_but_no_chunks_is_evicted() {
             array.drives[2].inject(chunks.in_zone(zone).always(), fault);
         }
         put_all(volume, 9, 1).await;
-        assert_eq!(volume.status().members[2].state, "failed");
+        assert_eq!(volume.status().members[2].state, MemberHealth::Failed);
         assert_holds(volume, 9, 1).await;
     });
 }
@@ -314,7 +314,7 @@ fn a_commit_that_stops_the_array_wakes_everybody() {
         array.drives[2].inject(records().after(1), FaultAction::Slow(Nanos::from_millis(50)));
         // It records deaths, which fails the first member.
         let _ = volume.scrub().await;
-        while volume.status().members[0].state == "online" {
+        while volume.status().members[0].state == MemberHealth::Online {
             handle.sleep(Nanos::from_micros(20)).await;
         }
         let flush = volume.flush();
@@ -367,7 +367,7 @@ fn sealed_segments_stay_sealed_without_power_where_nothing_is_flushed() {
                 let data = (lba..lba + 6).map(|lba| contents(lba, 1)).collect();
                 volume.write(Lba(lba), data, false).await.unwrap();
             }
-            volume.segments().iter().filter(|segment| segment.phase == "sealed").count()
+            volume.segments().iter().filter(|segment| segment.phase == SegmentPhase::Sealed).count()
         });
         assert!(sealed >= 3, "{sealed} sealed segments");
         array.drives.iter().for_each(|drive| drive.power_loss(seed));
@@ -492,7 +492,7 @@ fn many_extents_that_are_moved_fill_no_stripe() {
             volume.trim(Lba(lba * 2), 1, false).await.unwrap();
         }
         volume.fail(3).await.unwrap();
-        while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+        while volume.segments().iter().any(|segment| segment.phase == SegmentPhase::Leftover) {
             handle.sleep(Nanos::from_millis(10)).await;
         }
         let found = read_all(volume, 1100).await.unwrap();

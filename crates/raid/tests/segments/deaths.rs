@@ -11,7 +11,7 @@ use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{MemberUuid, RecordBody};
 use zoneweave_raid::log::recover::records::read_records;
-use zoneweave_raid::log::{ReplaceError, Volume};
+use zoneweave_raid::log::{MemberHealth, ReplaceError, SegmentPhase, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
     BlockCount, BlockDevice, Lba, Payload, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt,
@@ -125,7 +125,7 @@ fn a_segment_stays_dead_however_late_its_zone_can_be_read() {
     let (zone, segment) = live(&array, async |volume, _, handle| {
         put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
         let segments = volume.segments();
-        let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
+        let first = segments.iter().find(|segment| segment.phase == SegmentPhase::Sealed).unwrap();
         let zone = ZoneId(first.zones[0].unwrap());
         // A reset that fails is tried three times.
         let reset = Selector::next(CommandKind::Manage(ZoneAction::Reset)).in_zone(zone).times(3);
@@ -154,7 +154,8 @@ fn cut_short(array: &Array) -> (ZoneId, u64) {
             handle.sleep(Nanos::from_millis(1)).await;
         }
         let segments = volume.segments();
-        let sealed = segments.iter().find(|segment| segment.phase == "sealed").unwrap().segment;
+        let sealed =
+            segments.iter().find(|segment| segment.phase == SegmentPhase::Sealed).unwrap().segment;
         let listed: Vec<_> = segments.iter().filter_map(|segment| segment.zones[1]).collect();
         volume.fail(1).await.unwrap();
         let rebuild = volume.replace(1, array.drives[1].attach(handle), MemberUuid(uuid(3, 50)));
@@ -252,7 +253,7 @@ fn a_drive_that_cannot_be_erased_does_not_come_back() {
     let (zone, segment) = live(&array, async |volume, _, handle| {
         put_run(volume, handle, SEGMENT_BLOCKS, 1).await;
         let segments = volume.segments();
-        let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
+        let first = segments.iter().find(|segment| segment.phase == SegmentPhase::Sealed).unwrap();
         let (zone, segment) = (ZoneId(first.zones[0].unwrap()), first.segment);
         array.drives[0].set_read_only(zone);
         volume.fail(0).await.unwrap();
@@ -294,7 +295,7 @@ fn a_drive_with_read_only_zones_of_others_is_taken() {
             back.await.unwrap();
         }
         let segments = volume.segments();
-        let first = segments.iter().find(|segment| segment.phase == "sealed").unwrap();
+        let first = segments.iter().find(|segment| segment.phase == SegmentPhase::Sealed).unwrap();
         ZoneId(first.zones[0].unwrap())
     });
     let other = used.drives.into_iter().next().unwrap();
@@ -313,7 +314,7 @@ fn a_drive_with_read_only_zones_of_others_is_taken() {
     array.drives[0] = other;
     for version in 2..5 {
         live(&array, async |volume, _, handle| {
-            assert_eq!(volume.status().members[0].state, "online");
+            assert_eq!(volume.status().members[0].state, MemberHealth::Online);
             assert_holds(volume, SEGMENT_BLOCKS, version - 1).await;
             // Records until all superblock zones were filled.
             for _ in 0..60 {
@@ -337,7 +338,7 @@ fn a_dead_segment_takes_no_zone_that_cannot_be_read() {
         volume.flush().await.unwrap();
         handle.sleep(Nanos::from_millis(20)).await;
         let segments = volume.segments();
-        let mut sealed = segments.iter().filter(|segment| segment.phase == "sealed");
+        let mut sealed = segments.iter().filter(|segment| segment.phase == SegmentPhase::Sealed);
         let (alive, dying) = (sealed.next().unwrap(), sealed.next().unwrap());
         array.drives[0].set_read_only(ZoneId(dying.zones[0].unwrap()));
         // Everything that is not of the first segment goes.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 
 use zoneweave_raid::instrument::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_raid::log::{
-    DriveRole, OpenError, OpenOptions, OpenReport, SegmentStatus, Volume, WriteChoice, WritePolicy,
-    open_array,
+    DriveRole, OpenError, OpenOptions, OpenReport, SegmentPhase, SegmentStatus, Volume,
+    WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Random};
@@ -112,5 +112,5 @@ pub fn with(policy: WritePolicy) -> OpenOptions {
 
 /// Segments that are filled.
 pub fn open_segments(volume: &Volume) -> Vec<SegmentStatus> {
-    volume.segments().into_iter().filter(|segment| segment.phase == "open").collect()
+    volume.segments().into_iter().filter(|segment| segment.phase == SegmentPhase::Open).collect()
 }

@@ -5,8 +5,8 @@ use crate::support::{Array, Shape, new_drive, read_all};
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AppendCost, Auto, LaneStatus, Lanes, OpenError, OpenOptions, PolicyError, ReplaceError, Volume,
-    WriteChoice, WriteCost, WriteProfile,
+    AppendCost, Auto, LaneMode, LaneStatus, Lanes, MemberHealth, OpenError, OpenOptions,
+    PolicyError, ReplaceError, Volume, WriteChoice, WriteCost, WriteProfile,
 };
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, ZoneId};
@@ -20,7 +20,7 @@ fn chosen(auto: Auto) -> OpenOptions {
 }
 
 /// Segments for users, the size of their chunks, and how these are written.
-fn users(volume: &Volume) -> (u32, u32, &'static str) {
+fn users(volume: &Volume) -> (u32, u32, LaneMode) {
     let lanes = volume.status().writing.lanes;
     let LaneStatus { segments, chunk_blocks, command, .. } = lanes[0].clone();
     (segments, chunk_blocks, command)
@@ -66,7 +66,7 @@ fn no_drive_has_more_zones_active_than_it_allows() {
         let drives = [40, limit, 14, 40].map(|active| allowing(&shape, active));
         let array = Array::on(shape, drives.into(), &mut Random::new(4));
         let life = one_life(&array, &[], auto(), async |volume, _, _| {
-            assert_eq!(users(volume), (segments, 2, "gathered"), "{limit} active zones");
+            assert_eq!(users(volume), (segments, 2, LaneMode::Gather), "{limit} active zones");
             let reason =
                 format!("segments need {} active zones; a drive allows {limit}", 8 + 2 * segments);
             assert_eq!(fell_back(volume).contains(&reason), segments < 4, "{}", fell_back(volume));
@@ -128,9 +128,9 @@ fn what_lost_zones_leave_no_room_for_gives_way() {
     let refused = one_life(&array, &[], pinned, async |_, _, _| ()).unwrap_err();
     assert!(matches!(refused, OpenError::Policy(PolicyError::TooFull { chunk_blocks: 2, .. })));
     let life = one_life(&array, &[], auto(), async |volume, _, _| {
-        assert_eq!(users(volume), (1, 1, "append"));
+        assert_eq!(users(volume), (1, 1, LaneMode::Append));
         assert!(fell_back(volume).contains("too large for chunks of 2 blocks"));
-        assert_eq!(volume.status().members[2].state, "online");
+        assert_eq!(volume.status().members[2].state, MemberHealth::Online);
         assert_holds(volume, 300, 1).await;
         put_all(volume, 864, 2).await;
         volume.assert_consistent();
@@ -146,7 +146,7 @@ fn a_drive_that_allows_less_is_taken_by_an_array_that_is_written_as_it_was_made(
     let mut array = Array::create(shape, &mut Random::new(4));
     let small = allowing(&shape, 8);
     let life = one_life(&array, &[1], auto(), async |volume, _, handle| {
-        assert_eq!(users(volume), (4, 2, "gathered"), "degraded as well");
+        assert_eq!(users(volume), (4, 2, LaneMode::Gather), "degraded as well");
         put_all(volume, 300, 1).await;
         let refused = volume.replace(1, small.attach(handle), MemberUuid([7; 16])).await;
         let limit = PolicyError::ActiveZones { lanes: 4, needed: 14, limit: 8 };
@@ -162,10 +162,10 @@ fn a_drive_that_allows_less_is_taken_by_an_array_that_is_written_as_it_was_made(
     life.expect("the array starts");
     array.drives[1] = small;
     let life = one_life(&array, &[], auto(), async |volume, _, _| {
-        assert_eq!(users(volume), (1, 2, "gathered"));
+        assert_eq!(users(volume), (1, 2, LaneMode::Gather));
         assert_holds(volume, 300, 3).await;
         put_all(volume, 300, 4).await;
-        assert_eq!(volume.status().members[1].state, "online");
+        assert_eq!(volume.status().members[1].state, MemberHealth::Online);
         volume.assert_consistent();
     });
     life.expect("the array starts");
@@ -185,11 +185,11 @@ fn a_spare_that_allows_less_decides_as_well() {
     });
     life.expect("the array starts");
     let life = one_life(&array, &[], with_it, async |volume, _, handle| {
-        assert_eq!(users(volume), (2, 2, "gathered"));
+        assert_eq!(users(volume), (2, 2, LaneMode::Gather));
         volume.add_spare(spare.attach(handle), MemberUuid([7; 16])).unwrap();
         put_all(volume, 300, 1).await;
         volume.fail(2).await.unwrap();
-        while volume.status().members[2].state != "online" {
+        while volume.status().members[2].state != MemberHealth::Online {
             handle.sleep(Nanos::from_millis(1)).await;
         }
         assert_holds(volume, 300, 1).await;
@@ -209,7 +209,7 @@ fn chunks_are_appended_where_that_pays_and_every_drive_can() {
     let told = chosen(Auto { profile: Some(profile), ..Auto::default() });
     let array = Array::create(shape, &mut Random::new(4));
     let life = one_life(&array, &[], told.clone(), async |volume, _, _| {
-        assert_eq!(users(volume), (4, 2, "append"));
+        assert_eq!(users(volume), (4, 2, LaneMode::Append));
     });
     life.expect("the array starts");
     is_written_through_crashes(&array, &told, 300);
@@ -220,7 +220,7 @@ fn chunks_are_appended_where_that_pays_and_every_drive_can() {
     };
     let array = Array::on(shape, (0..4).map(limited).collect(), &mut Random::new(4));
     let life = one_life(&array, &[], told.clone(), async |volume, _, _| {
-        assert_eq!(users(volume), (4, 2, "gathered"));
+        assert_eq!(users(volume), (4, 2, LaneMode::Gather));
         assert!(fell_back(volume).contains("append limit"), "{}", fell_back(volume));
     });
     life.expect("the array starts");
@@ -271,7 +271,7 @@ fn zones_that_are_lost_meanwhile_do_not_stop_what_was_chosen() {
                 newest[usize::try_from(lba).unwrap()] = version;
             }
             assert_eq!(read_all(volume, 864).await.unwrap(), newest);
-            assert_eq!(volume.status().members[2].state, "online");
+            assert_eq!(volume.status().members[2].state, MemberHealth::Online);
             volume.assert_consistent();
         });
         life.expect("the array starts");

@@ -13,7 +13,7 @@ use zoneweave_raid::log::format::{
     ArrayUuid, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
 };
 use zoneweave_raid::log::{
-    Lanes, OpenError, OpenOptions, SegmentStatus, Volume, WriteChoice, WritePolicy,
+    Lanes, OpenError, OpenOptions, SegmentPhase, SegmentStatus, Volume, WriteChoice, WritePolicy,
 };
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Handle, Random};
@@ -112,8 +112,8 @@ fn a_lost_column_is_rebuilt_where_there_was_one() {
             let member = MemberUuid(uuid(3, 50));
             volume.replace(slot, new.attach(handle), member).await.unwrap();
             let narrow = on_slots(volume, 2);
-            assert!(narrow.iter().any(|segment| segment.phase == "sealed"));
-            let sealed = |segment: &SegmentStatus| segment.phase == "sealed";
+            assert!(narrow.iter().any(|segment| segment.phase == SegmentPhase::Sealed));
+            let sealed = |segment: &SegmentStatus| segment.phase == SegmentPhase::Sealed;
             assert!(
                 !on_slots(volume, 1).iter().any(sealed) && !on_slots(volume, 3).iter().any(sealed)
             );
@@ -133,7 +133,8 @@ fn rot_in_a_narrow_segment_is_found_and_mended() {
         for version in 1..=2 {
             fill(volume, version).await;
         }
-        let narrow = on_slots(volume, 2).into_iter().filter(|segment| segment.phase == "sealed");
+        let narrow =
+            on_slots(volume, 2).into_iter().filter(|segment| segment.phase == SegmentPhase::Sealed);
         let narrow = narrow.max_by_key(|segment| segment.segment);
         let zones = narrow.unwrap().zones;
         let (slot, zone) = (0..).zip(zones).find_map(|(slot, zone)| Some((slot, zone?))).unwrap();
@@ -153,7 +154,7 @@ fn rot_in_a_narrow_segment_is_found_and_mended() {
 /// Both headers of a narrow segment are gone: the narrow list has their contents.
 #[test]
 fn a_narrow_segment_is_found_without_headers() {
-    for phase in ["open", "sealed"] {
+    for phase in [SegmentPhase::Open, SegmentPhase::Sealed] {
         let array = array_of(3, 1);
         lives(&array, &[], async |volume, _| {
             fill(volume, 1).await;
@@ -171,7 +172,8 @@ fn a_narrow_segment_is_found_without_headers() {
 /// segment: the other one is enough.
 #[test]
 fn a_narrow_segment_is_found_by_what_one_drive_has_without_a_header() {
-    for (phase, away) in [("open", false), ("sealed", false), ("sealed", true)] {
+    use SegmentPhase::{Open, Sealed};
+    for (phase, away) in [(Open, false), (Sealed, false), (Sealed, true)] {
         let array = array_of(3, 1);
         let mut without = Vec::new();
         lives(&array, &[], async |volume, _| {
@@ -192,7 +194,7 @@ fn a_narrow_segment_is_found_by_what_one_drive_has_without_a_header() {
 /// Both zones of a narrow segment are lost: older contents are not served in their place.
 #[test]
 fn a_narrow_segment_is_not_missing_without_a_word() {
-    for phase in ["open", "sealed"] {
+    for phase in [SegmentPhase::Open, SegmentPhase::Sealed] {
         let array = array_of(3, 1);
         lives(&array, &[], async |volume, handle| {
             fill(volume, 1).await;
@@ -276,7 +278,8 @@ async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId,
         }
         let all = volume.segments();
         let is_dead = |one: &&SegmentStatus| all.iter().all(|other| other.segment != one.segment);
-        let full = |one: &&SegmentStatus| one.phase == "sealed" && one.valid_blocks > 50;
+        let full =
+            |one: &&SegmentStatus| one.phase == SegmentPhase::Sealed && one.valid_blocks > 50;
         for dead in narrow.iter().filter(is_dead) {
             let [first, second] = <[_; 2]>::from(two_of(&dead.zones));
             for wide in all.iter().filter(full) {
@@ -382,7 +385,7 @@ async fn write_many(volume: &Volume, blocks: Range<u64>, version: u64) {
 }
 
 /// The slots and zones of a narrow segment of two in which something is live.
-fn two_of_one(volume: &Volume, phase: &str) -> [(usize, ZoneId); 2] {
+fn two_of_one(volume: &Volume, phase: SegmentPhase) -> [(usize, ZoneId); 2] {
     let fits = |segment: &SegmentStatus| segment.phase == phase && segment.valid_blocks > 0;
     let zones = on_slots(volume, 2).into_iter().find(fits).unwrap().zones;
     let (first, second) = two_of(&zones);
@@ -412,7 +415,8 @@ fn a_header_where_its_segment_is_not_is_not_believed() {
     lives(&array, &[], async |volume, _| {
         fill(volume, 1).await;
         let segments = volume.segments();
-        let sealed = on_slots(volume, 2).into_iter().find(|segment| segment.phase == "sealed");
+        let sealed =
+            on_slots(volume, 2).into_iter().find(|segment| segment.phase == SegmentPhase::Sealed);
         let zones = sealed.unwrap().zones;
         let (first, _) = two_of(&zones);
         let absent = zones.iter().position(Option::is_none).unwrap();
@@ -475,7 +479,9 @@ fn what_does_not_come_alone_keeps_to_wide_segments() {
     let options = OpenOptions { writes, checkpoint_share: None, ..OpenOptions::default() };
     // Only small requests go to chunks of one block.
     let small = |volume: &Volume| {
-        let open = |segment: &SegmentStatus| segment.phase == "open" && segment.chunk_blocks == 1;
+        let open = |segment: &SegmentStatus| {
+            segment.phase == SegmentPhase::Open && segment.chunk_blocks == 1
+        };
         let open = volume.segments().into_iter().filter(open);
         let (narrow, wide): (Vec<_>, Vec<_>) =
             open.partition(|segment| segment.zones.iter().flatten().count() == 2);

@@ -8,7 +8,8 @@ use crate::support::{Array, Shape, contents, executor, new_drive, offer};
 use zoneweave_emulator::{CommandKind, CrashChoices, FaultAction, Request, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    Collection, LaneOptions, Lanes, OpenError, PolicyError, Volume, WritePolicy, open_array,
+    Collection, LaneOptions, Lanes, MemberHealth, OpenError, PolicyError, SegmentPhase, Volume,
+    WritePolicy, open_array,
 };
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba, ZoneId, ZoneOffset};
@@ -208,7 +209,9 @@ fn a_policy_does_not_cost_a_member() {
     let large = with(WritePolicy::zone_write(one(1), one(4)));
     let refused = one_life(&array, &[], large, async |_, _, _| ()).unwrap_err();
     assert!(matches!(refused, OpenError::Policy(PolicyError::TooFull { chunk_blocks: 4, .. })));
-    live(&array, async |volume, _, _| assert_eq!(volume.status().members[2].state, "online"));
+    live(&array, async |volume, _, _| {
+        assert_eq!(volume.status().members[2].state, MemberHealth::Online)
+    });
 }
 
 /// If both classes share a segment, the one that has waited longest is next.
@@ -387,7 +390,7 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
     let policy =
         WritePolicy { spare_for_lifetimes: 1, ..WritePolicy::adaptive(one, Lanes::default()) };
     let moved = async |volume: &Volume, handle: &Handle| {
-        while volume.segments().iter().any(|segment| segment.phase == "leftover") {
+        while volume.segments().iter().any(|segment| segment.phase == SegmentPhase::Leftover) {
             handle.sleep(Nanos::from_millis(1)).await;
         }
     };
@@ -405,7 +408,7 @@ fn what_is_moved_goes_to_two_segments_while_there_is_one_to_spare() {
         put(volume, 0, 2).await.unwrap();
         assert_eq!(open_segments(volume).len(), 3);
         let full = |volume: &Volume| {
-            volume.segments().into_iter().find(|segment| segment.phase == "sealed")
+            volume.segments().into_iter().find(|segment| segment.phase == SegmentPhase::Sealed)
         };
         put_many(volume, handle, 3, 60, 3).await;
         let zone = full(volume).expect("a segment is full").zones[2].unwrap();

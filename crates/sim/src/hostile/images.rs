@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume, create, open_array};
+use zoneweave_raid::log::{CreateOptions, MemberHealth, OpenOptions, Volume, create, open_array};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, Handle, Random, VirtualTime};
@@ -194,7 +194,7 @@ impl Found {
                 segments: report.segments,
                 weak: report.rescued_stripes,
                 discarded: report.discarded_stripes,
-                rebuilding: members.iter().filter(|m| m.state == "rebuilding").count(),
+                rebuilding: members.iter().filter(|m| m.state == MemberHealth::Rebuilding).count(),
             });
         });
         found.get()

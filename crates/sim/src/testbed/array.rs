@@ -263,7 +263,7 @@ fn shrunk(name: &str, stations: &StationParameters, part: f64) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use zoneweave_raid::log::{Auto, LaneStatus};
+    use zoneweave_raid::log::{Auto, LaneMode, LaneStatus, SegmentPhase};
     use zoneweave_zoned::{BlockDevice, Lba, zero_blocks};
 
     use super::*;
@@ -287,7 +287,8 @@ mod tests {
             for write in writes.collect::<Vec<_>>() {
                 write.await;
             }
-            let open = volume.segments().into_iter().filter(|segment| segment.phase == "open");
+            let open =
+                volume.segments().into_iter().filter(|segment| segment.phase == SegmentPhase::Open);
             let open: BTreeSet<_> = open.map(|segment| segment.segment).collect();
             let status = volume.status().writing;
             assert_eq!(status.fell_back, Vec::<String>::new());
@@ -299,10 +300,10 @@ mod tests {
     #[test]
     fn an_array_with_the_defaults_is_written_as_suits_its_drives() {
         let (lane, open) = lane_for_users("zn540-1tb");
-        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, "gathered"));
+        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, LaneMode::Gather));
         assert!(open > 1, "{open} segments are open");
         let (lane, open) = lane_for_users("femu");
-        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, "append"));
+        assert_eq!((lane.segments, lane.chunk_blocks, lane.command), (4, 2, LaneMode::Append));
         assert!(open > 1, "{open} segments are open");
     }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use zoneweave_raid::log::{Counters, Volume};
+use zoneweave_raid::log::{Counters, SegmentPhase, Volume};
 use zoneweave_runtime::Nanos;
 
 use super::outcome::Outcome;
@@ -77,7 +77,8 @@ impl Sampler {
         let rate = |now: u64, before: u64| ratio(now - before) / seconds;
         let (counters, before) = (&status.counters, &self.counters);
         let users = counters.user_blocks_written - before.user_blocks_written;
-        let open = volume.segments().iter().filter(|segment| segment.phase == "open").count();
+        let open =
+            volume.segments().iter().filter(|segment| segment.phase == SegmentPhase::Open).count();
         let resident_bytes = resident_bytes()?;
         let sample = Sample {
             seconds: time.as_secs_f64(),

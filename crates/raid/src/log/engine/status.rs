@@ -1,7 +1,8 @@
 //! The status report of the volume.
 
 use crate::log::engine::counters::{Counters, Progress};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 
 use crate::log::engine::core::Core;
 use crate::log::engine::memory::{Memory, memory};
@@ -13,7 +14,7 @@ use crate::log::members::spares::SparesStatus;
 use crate::log::reclaim::amplification::{Amplification, amplification};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::write::lane::LaneMode;
+use crate::log::write::lane::{LaneMode, LaneRequests};
 use crate::log::write::policy::lanes::LaneOptions;
 
 /// The volume's health, in one word.
@@ -28,6 +29,45 @@ pub enum Health {
     Failed,
 }
 
+/// Whether a member serves, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MemberHealth {
+    /// It holds every chunk of its column.
+    Online,
+    /// It takes new chunks; older ones are being rebuilt.
+    Rebuilding,
+    /// It was evicted: its contents are invalid.
+    Failed,
+    /// It was not evicted, but its drive is absent.
+    Missing,
+}
+
+impl MemberHealth {
+    /// The health of a member by its recorded state and the presence of its drive.
+    #[must_use]
+    pub fn of(recorded: MemberState, is_present: bool) -> Self {
+        match recorded {
+            MemberState::Failed => Self::Failed,
+            MemberState::Online | MemberState::Rebuilding if !is_present => Self::Missing,
+            MemberState::Online => Self::Online,
+            MemberState::Rebuilding => Self::Rebuilding,
+        }
+    }
+
+    /// Whether it takes writes.
+    #[must_use]
+    pub fn is_in_service(self) -> bool {
+        matches!(self, Self::Online | Self::Rebuilding)
+    }
+}
+
+impl fmt::Display for MemberHealth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Status of a member.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemberStatus {
@@ -35,8 +75,8 @@ pub struct MemberStatus {
     pub slot: u8,
     /// UUID of the member, in hexadecimal.
     pub uuid: String,
-    /// `online`, `rebuilding`, `failed` or `missing`.
-    pub state: &'static str,
+    /// Whether it serves.
+    pub state: MemberHealth,
     /// Reason of its failure, as text.
     pub reason: Option<String>,
     /// Zones free for new segments.
@@ -56,8 +96,8 @@ pub struct MemberStatus {
 pub struct SegmentStatus {
     /// Number of the segment.
     pub segment: u64,
-    /// `open`, `sealed`, `leftover` (waiting for relocation) or `dead` (waiting for reset).
-    pub phase: &'static str,
+    /// The phase of its life.
+    pub phase: Phase,
     /// The zone of each slot; `None` if the segment is not on it, or the drive was missing.
     pub zones: Vec<Option<u32>>,
     /// Valid blocks in it.
@@ -79,16 +119,16 @@ pub struct SegmentStatus {
 /// Segments for one size of users' requests, or for relocation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LaneStatus {
-    /// `small`, `large`, `narrow` or `moved`.
-    pub requests: &'static str,
+    /// The writes that they take.
+    pub requests: LaneRequests,
     /// Number open at a time; for relocation, the least number.
     pub segments: u32,
     /// Blocks of their chunks.
     pub chunk_blocks: u32,
     /// Rows of their groups.
     pub group_rows: u32,
-    /// `append`, `write` or `gathered` (coalesced Zone Writes).
-    pub command: &'static str,
+    /// The command that writes their chunks.
+    pub command: LaneMode,
 }
 
 /// How a volume is written.
@@ -165,12 +205,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let members = state.members.iter().enumerate().map(|(slot, member)| MemberStatus {
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: member.entry.uuid.to_string(),
-        state: match (member.entry.state, &member.device) {
-            (MemberState::Online, Some(_)) => "online",
-            (MemberState::Rebuilding, Some(_)) => "rebuilding",
-            (MemberState::Failed, _) => "failed",
-            (_, None) => "missing",
-        },
+        state: MemberHealth::of(member.entry.state, member.device.is_some()),
         reason: member.failure.clone(),
         free_zones: member.pool.len() as u64,
         orphan_zones: member.orphan_zones,
@@ -229,11 +264,7 @@ fn writing_status(state: &State) -> WritingStatus {
         segments,
         chunk_blocks: lane.chunk_blocks,
         group_rows: lane.group_rows,
-        command: match lane.mode {
-            LaneMode::Append => "append",
-            LaneMode::Write => "write",
-            LaneMode::Gather => "gathered",
-        },
+        command: lane.mode,
     };
     let mut fell_back: Vec<_> = state.refused.iter().map(ToString::to_string).collect();
     fell_back.dedup();
@@ -249,12 +280,7 @@ pub(in crate::log) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
     let state = core.state.borrow();
     let status = |segment: &Segment| SegmentStatus {
         segment: segment.id,
-        phase: match segment.phase {
-            Phase::Open => "open",
-            Phase::Sealed => "sealed",
-            Phase::Leftover => "leftover",
-            Phase::Dead => "dead",
-        },
+        phase: segment.phase,
         zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
         valid_blocks: segment.valid,
         data_blocks: segment.geometry.data_blocks(),
@@ -273,7 +299,8 @@ fn table_bytes(segment: &Segment) -> u64 {
 
 fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {
     let state = core.state.borrow();
-    let bad: Vec<_> = members.iter().filter(|member| member.state != "online").collect();
+    let bad: Vec<_> =
+        members.iter().filter(|member| member.state != MemberHealth::Online).collect();
     let describe = |member: &&MemberStatus| match &member.reason {
         Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
         None => format!("slot {} {}", member.slot, member.state),
@@ -302,4 +329,31 @@ fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Opti
         )
     };
     (Health::Degraded, Some(why), Some(action))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::members::spares::SpareState;
+
+    /// JSON and messages have the same words.
+    fn words<const N: usize>(states: [impl fmt::Display; N]) -> [String; N] {
+        states.map(|state| state.to_string())
+    }
+
+    #[test]
+    fn states_have_the_documented_words() {
+        use MemberHealth::{Failed, Missing, Online, Rebuilding};
+        let members = words([Online, Rebuilding, Failed, Missing]);
+        assert_eq!(members, ["online", "rebuilding", "failed", "missing"]);
+        let phases = words([Phase::Open, Phase::Sealed, Phase::Leftover, Phase::Dead]);
+        assert_eq!(phases, ["open", "sealed", "leftover", "dead"]);
+        let commands = words([LaneMode::Append, LaneMode::Write, LaneMode::Gather]);
+        assert_eq!(commands, ["append", "write", "gathered"]);
+        use LaneRequests::{Large, Moved, Narrow, Small};
+        let requests = words([Small, Large, Narrow, Moved]);
+        assert_eq!(requests, ["small", "large", "narrow", "moved"]);
+        let spares = words([SpareState::Rebuilding, SpareState::Rebuilt, SpareState::GivenUp]);
+        assert_eq!(spares, ["rebuilding", "rebuilt", "given_up"]);
+    }
 }

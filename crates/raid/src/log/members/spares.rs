@@ -8,6 +8,7 @@
 //! written. A spare that fails, or is refused, is dropped, and the next is tried.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::rc::Rc;
 
 use serde::Serialize;
@@ -26,6 +27,24 @@ pub struct SparesStatus {
     pub taken: Vec<TakenSpare>,
 }
 
+/// The state of a spare that was put into a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpareState {
+    /// It is being rebuilt.
+    Rebuilding,
+    /// Its rebuild is complete.
+    Rebuilt,
+    /// It failed, or was refused as a member.
+    GivenUp,
+}
+
+impl fmt::Display for SpareState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// A spare that was put into a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TakenSpare {
@@ -33,8 +52,8 @@ pub struct TakenSpare {
     pub slot: u8,
     /// UUID of the member, in hexadecimal.
     pub uuid: String,
-    /// `rebuilding`, `rebuilt` or `given_up`.
-    pub state: &'static str,
+    /// What became of it.
+    pub state: SpareState,
     /// Reason for giving it up.
     pub reason: Option<String>,
 }
@@ -65,9 +84,9 @@ impl Spares {
             slot: u8::try_from(taken.column.index()).unwrap_or(u8::MAX),
             uuid: taken.uuid.to_string(),
             state: match taken.outcome {
-                None => "rebuilding",
-                Some(Ok(())) => "rebuilt",
-                Some(Err(_)) => "given_up",
+                None => SpareState::Rebuilding,
+                Some(Ok(())) => SpareState::Rebuilt,
+                Some(Err(_)) => SpareState::GivenUp,
             },
             reason: taken
                 .outcome

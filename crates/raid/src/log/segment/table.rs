@@ -2,8 +2,10 @@
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use fixedbitset::FixedBitSet;
+use serde::Serialize;
 use zoneweave_zoned::ZoneId;
 
 use crate::instrument::marks::INSTRUMENTED;
@@ -18,8 +20,10 @@ use crate::log::write::zone_queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};
 
 /// The phase of a segment's life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) enum Phase {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// It takes stripes.
     Open,
     /// Complete: every row and every summary is written.
     Sealed,
@@ -27,6 +31,12 @@ pub(in crate::log) enum Phase {
     Leftover,
     /// Without valid blocks; its zones are being reset.
     Dead,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// Write position of an open segment.

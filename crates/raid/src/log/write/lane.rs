@@ -1,5 +1,9 @@
 //! Lanes: the open segments of a stream, one per class of data and chunk size.
 
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::geometry::SegmentGeometry;
 
@@ -89,15 +93,43 @@ impl Lane {
     }
 }
 
+/// The writes that a lane takes, as the status reports them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LaneRequests {
+    /// Small requests of users, or all of them.
+    Small,
+    /// Large requests of users.
+    Large,
+    /// Lone small requests of users, in narrow segments.
+    Narrow,
+    /// Relocated blocks.
+    Moved,
+}
+
+impl fmt::Display for LaneRequests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// The commands that write the chunks of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum LaneMode {
     /// Zone Append: many in flight in each zone.
     Append,
     /// Zone Write of one chunk, one in flight in each zone.
     Write,
     /// Zone Write of all pending chunks of a zone, one in flight in each zone.
+    #[serde(rename = "gathered")]
     Gather,
+}
+
+impl fmt::Display for LaneMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 impl LaneMode {

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zoneweave_emulator::{
     CommandKind, FaultAction, Immediate, PendingCommand, RamDrive, Request, Selector,
 };
-use zoneweave_raid::log::{OfferedDrive, OpenOptions, Volume, open_array};
+use zoneweave_raid::log::{MemberHealth, OfferedDrive, OpenOptions, Volume, open_array};
 use zoneweave_runtime::{Executor, Handle, JoinHandle, Nanos, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba, Status};
 
@@ -200,7 +200,8 @@ impl Stage {
     fn out(&self) -> Option<usize> {
         let suspect = self.suspect.get()?;
         let volume = self.volume.borrow();
-        let online = |volume: &Volume| volume.status().members[suspect].state == "online";
+        let online =
+            |volume: &Volume| volume.status().members[suspect].state == MemberHealth::Online;
         let works = self.away.get().is_none() && volume.as_ref().is_some_and(online);
         (!works).then_some(suspect)
     }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use zoneweave_emulator::{FaultPlan, RamDrive};
-use zoneweave_raid::log::{OpenOptions, Volume, open_array};
+use zoneweave_raid::log::{MemberHealth, OpenOptions, Volume, open_array};
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
 
@@ -59,7 +59,7 @@ pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) ->
             let found = read_all(&volume, rules.volume_blocks).await;
             volume.assert_consistent();
             let members = volume.status().members;
-            (found, members.iter().map(|member| member.state == "online").collect())
+            (found, members.iter().map(|member| member.state == MemberHealth::Online).collect())
         },
         || {
             steps.set(steps.get() + 1);

@@ -147,7 +147,7 @@ impl Actor {
     async fn replace(&self, slot: usize) {
         self.harness.observe(&self.volume);
         let failed = self.volume.status().members;
-        let failed = failed.iter().find(|member| matches!(member.state, "failed" | "missing"));
+        let failed = failed.iter().find(|member| !member.state.is_in_service());
         let slot = failed.map_or(slot, |member| usize::from(member.slot));
         let allowed = failed.is_some() || self.harness.drives.borrow().may_impair(slot);
         if slot >= self.harness.shape.columns() || !allowed {

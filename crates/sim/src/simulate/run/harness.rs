@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::largest_volume;
-use zoneweave_raid::log::{CreateOptions, OpenOptions, Volume};
+use zoneweave_raid::log::{CreateOptions, MemberHealth, OpenOptions, SpareState, Volume};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockError};
@@ -192,9 +192,9 @@ impl Harness {
             let is_member = |number| self.member(number).to_string() == member.uuid;
             drives.seat(usize::from(member.slot), is_member);
         }
-        for spare in status.spares.taken.iter().filter(|spare| spare.state == "rebuilt") {
+        for spare in status.spares.taken.iter().filter(|spare| spare.state == SpareState::Rebuilt) {
             let member = &status.members[usize::from(spare.slot)];
-            if member.state == "online" && member.uuid == spare.uuid {
+            if member.state == MemberHealth::Online && member.uuid == spare.uuid {
                 drives.confirm_spare(usize::from(spare.slot));
             }
         }
@@ -209,6 +209,6 @@ impl Harness {
 
 fn slots_out(volume: &Volume) -> BTreeSet<usize> {
     let members = volume.status().members;
-    let out = members.iter().filter(|member| member.state != "online");
+    let out = members.iter().filter(|member| member.state != MemberHealth::Online);
     out.map(|member| usize::from(member.slot)).collect()
 }

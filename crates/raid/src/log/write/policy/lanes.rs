@@ -15,7 +15,7 @@ use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::FREE_BESIDE_LANES;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
-use crate::log::write::lane::{ChunkClass, Lane};
+use crate::log::write::lane::{ChunkClass, Lane, LaneRequests};
 use crate::log::write::stream::Stream;
 use crate::scheme::Scheme;
 
@@ -474,12 +474,13 @@ impl WritePolicy {
     pub(in crate::log) fn told(
         &self,
         config: &ArrayConfig,
-    ) -> Vec<(&'static str, u32, LaneOptions)> {
+    ) -> Vec<(LaneRequests, u32, LaneOptions)> {
         let of_users = |lane: &LaneOptions| self.user_lane(config, lane);
-        let small = self.small.iter().map(|lane| ("small", of_users(lane)));
-        let large = self.large.iter().map(|lane| ("large", of_users(lane)));
-        let narrow = self.narrow_shape(config).map(|_| ("narrow", self.narrow_lane(config)));
-        let moved = [("moved", self.relocation_lane(config))];
+        let small = self.small.iter().map(|lane| (LaneRequests::Small, of_users(lane)));
+        let large = self.large.iter().map(|lane| (LaneRequests::Large, of_users(lane)));
+        let narrow = self.narrow_shape(config);
+        let narrow = narrow.map(|_| (LaneRequests::Narrow, self.narrow_lane(config)));
+        let moved = [(LaneRequests::Moved, self.relocation_lane(config))];
         let mut told: Vec<(_, u32, _)> = Vec::new();
         for (requests, lane) in small.chain(large).chain(narrow).chain(moved) {
             match told.last_mut() {
