@@ -245,10 +245,6 @@ marks! {
     EnoughBeside = "lanes.enough_beside",
     /// A segment took no stripe, as enough segments like it have writes in flight.
     ManyBeside = "lanes.many_beside",
-    /// A zone waits for the others of its segment, and for more to write.
-    ZoneLingered = "lanes.zone_lingered",
-    /// More came, and is written along.
-    WrittenAlong = "lanes.written_along",
     /// A partial stripe is closed while others are in flight: as many went ahead of it.
     ClosedBesideOthers = "lanes.closed_beside_others",
     /// Recovery: a segment has another shape than those at the array's creation.

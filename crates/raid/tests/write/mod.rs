@@ -2,6 +2,6 @@
 
 mod beside;
 mod choosing;
+mod coalescing;
 mod narrow;
 mod policies;
-mod together;

@@ -37,7 +37,6 @@ use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::pacing::Drain;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;
-use crate::log::write::trial::Trial;
 use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Placeholder for the epoch of a change that is not on media yet.
@@ -149,8 +148,6 @@ pub(in crate::log) struct State {
     pub hedge: Hedge,
     /// Write pacing: the drain rate of the drives' buffers.
     pub(in crate::log) drain: Drain,
-    /// Whether lingering pays.
-    pub(in crate::log) together: Trial,
     /// Events since the start.
     pub counters: Counters,
 }

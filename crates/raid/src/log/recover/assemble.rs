@@ -39,7 +39,6 @@ use crate::log::segment::table::SegmentTable;
 use crate::log::write::pacing::Drain;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::PolicyError;
-use crate::log::write::trial::Trial;
 use crate::scheme::{Column, ColumnSet};
 
 /// The role of an offered drive in the array.
@@ -407,7 +406,6 @@ fn finish(
         smallest: policy.smallest_shape(&config),
         hedge: Hedge::new(Hedging::OFF),
         drain: Drain::default(),
-        together: Trial::default(),
         policy,
         refused,
         config,

@@ -19,7 +19,6 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
 use crate::log::write::in_flight::{ChunkUnderWay, Placed};
-use crate::log::write::together::{any_lingers, begin_write, end_write, linger};
 use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
 use crate::scheme::Column;
 
@@ -161,16 +160,12 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         let next = queue_of(&mut core.state.borrow_mut(), &open).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
-        let (blocks, may_linger) = (payload.blocks(), begin_write(&core, &open));
         let before = core.failures_before(column);
         let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
         core.note_chunk(column, device, before, written);
-        if may_linger {
-            end_write(&core, &open, blocks);
-        }
         let behind = match written {
             Ok(()) => Vec::new(),
             Err(_) => queue_of(&mut core.state.borrow_mut(), &open).break_off(),
@@ -182,11 +177,8 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         for done in behind {
             told |= done.written_in_place(&core, Err(Status::Aborted));
         }
-        if told || any_lingers(&core.state.borrow(), &open) {
+        if told {
             core.changed.open();
-        }
-        if !linger(&core, &open).await {
-            return;
         }
     }
 }

@@ -9,7 +9,6 @@
 //! 5. `stripe` builds data chunks, parity and block metadata.
 //! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. There `coalescing`
 //!    bounds the writes in flight, and `pacing` keeps them below the rate of the drive's flash.
-//!    `together` lets zones wait for more to write, if `trial` has measured a gain.
 //! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the last
 //!    share returns.
 //! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
@@ -32,7 +31,5 @@ pub(in crate::log) mod policy;
 pub(in crate::log) mod schedule;
 pub(in crate::log) mod stream;
 pub(in crate::log) mod stripe;
-pub(in crate::log) mod together;
-pub(in crate::log) mod trial;
 pub(in crate::log) mod writer;
 pub(in crate::log) mod zone_queue;

@@ -109,15 +109,10 @@ impl Stream {
         self.lanes.iter().filter_map(|lane| lane.open)
     }
 
-    /// The segments it fills, without the narrow one.
-    pub(in crate::log) fn open_wide(&self) -> impl Iterator<Item = SegmentSlot> {
-        self.lanes().filter_map(|(_, lane)| lane.open)
-    }
-
     /// Whether it has an open segment that takes every class.
     #[must_use]
     pub(in crate::log) fn is_open(&self) -> bool {
-        self.open_wide().next().is_some()
+        self.lanes().any(|(_, lane)| lane.open.is_some())
     }
 
     /// Whether it fills a segment for requests of a size.

@@ -27,27 +27,10 @@ pub(in crate::log) struct ZoneQueue<T> {
     /// Chunks of one write are merged as they arrive.
     waiting: VecDeque<ZoneWrite<T>>,
     waiting_blocks: u32,
-    /// End of the write in flight; `None` without one.
-    end: Option<ZoneOffset>,
     /// Blocks of the last write. When it completes, the answered clients write about as much again.
     last_blocks: u32,
     writing: bool,
-    turn: Turn,
     broken: bool,
-}
-
-/// The next action of a zone that may linger.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    Any,
-    /// Nothing is written, although so many blocks wait: more are about to arrive and join the
-    /// write.
-    Lingering {
-        blocks: u32,
-    },
-    /// A single chunk, as the last write was a merged one: two merged writes in a row would make
-    /// all wait for both.
-    Small,
 }
 
 /// Size limits of coalesced writes.
@@ -135,10 +118,8 @@ impl<T> Default for ZoneQueue<T> {
         Self {
             waiting: VecDeque::new(),
             waiting_blocks: 0,
-            end: None,
             last_blocks: 0,
             writing: false,
-            turn: Turn::Any,
             broken: false,
         }
     }
@@ -153,7 +134,7 @@ impl<T> ZoneQueue<T> {
         }
         let blocks = chunk.payload.blocks();
         self.waiting_blocks += blocks.0;
-        let most_blocks = self.bound(gathering);
+        let most_blocks = gathering.bound(self.last_blocks + self.waiting_blocks);
         match self.waiting.back_mut() {
             Some(last) if last.blocks.0 + blocks.0 <= most_blocks => last.add(chunk, blocks),
             last => {
@@ -166,16 +147,6 @@ impl<T> ZoneQueue<T> {
         if std::mem::replace(&mut self.writing, true) { Queued::Behind } else { Queued::Start }
     }
 
-    /// Most blocks of a pending write to which a chunk is added.
-    fn bound(&self, gathering: Gathering) -> u32 {
-        let all_blocks = self.last_blocks + self.waiting_blocks;
-        match self.turn {
-            Turn::Lingering { .. } => gathering.most_blocks.min(2 * gathering.least_blocks),
-            Turn::Small if all_blocks <= 2 * self.last_blocks => gathering.least_blocks,
-            Turn::Small | Turn::Any => gathering.bound(all_blocks),
-        }
-    }
-
     /// Backlog in blocks, including the write in flight; 0 if the queue is idle.
     pub(in crate::log) fn blocks_to_write(&self) -> u32 {
         if self.writing { self.last_blocks + self.waiting_blocks } else { 0 }
@@ -185,11 +156,7 @@ impl<T> ZoneQueue<T> {
     pub(in crate::log) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
-        self.end = next.as_ref().map(|next| next.at.plus(next.blocks));
         if let Some(next) = &next {
-            let along = matches!(self.turn, Turn::Lingering { blocks } if next.blocks.0 > blocks);
-            mark_if(Mark::WrittenAlong, || along);
-            self.turn = if along { Turn::Small } else { Turn::Any };
             self.last_blocks = next.blocks.0;
             self.waiting_blocks -= next.blocks.0;
         }
@@ -197,36 +164,9 @@ impl<T> ZoneQueue<T> {
         next.map(ZoneWrite::whole)
     }
 
-    /// Start of the pending chunks.
-    pub(in crate::log) fn next_at(&self) -> Option<ZoneOffset> {
-        self.waiting.front().map(|next| next.at)
-    }
-
-    /// Whether something waits, but at most so many blocks, and as much as the last write.
-    pub(in crate::log) fn has_few(&self, blocks: u32) -> bool {
-        (1..=blocks).contains(&self.waiting_blocks) && self.last_blocks <= blocks
-    }
-
-    /// Writes nothing until `next` is called.
-    pub(in crate::log) fn linger(&mut self) {
-        self.turn = Turn::Lingering { blocks: self.waiting_blocks };
-        self.end = None;
-    }
-
-    /// Whether it lingers with pending chunks.
-    pub(in crate::log) fn lingers(&self) -> bool {
-        matches!(self.turn, Turn::Lingering { .. })
-    }
-
-    /// Whether a write in flight ends at or before a position.
-    pub(in crate::log) fn writes_before(&self, at: ZoneOffset) -> bool {
-        self.end.is_some_and(|end| end <= at)
-    }
-
     /// Stops all writes; returns the receivers of the pending chunks.
     pub(in crate::log) fn break_off(&mut self) -> Vec<T> {
         self.broken = true;
-        self.turn = Turn::Any;
         self.waiting_blocks = 0;
         let behind: Vec<_> = self.waiting.drain(..).flat_map(|write| write.done).collect();
         behind.iter().for_each(|_| mark(Mark::BehindFailedWrite));
@@ -317,25 +257,6 @@ mod tests {
         let beside = |blocks| Gathering { beside_blocks: blocks, ..HALVES };
         assert_eq!(sizes(&mut queue, 8, beside(16)), [6, 6, 4], "no more than six");
         assert_eq!(sizes(&mut queue, 12, beside(2)), [4, 8, 12], "much more than the other's two");
-    }
-
-    #[test]
-    fn what_comes_while_it_lingers_is_written_along_and_the_next_is_small_again() {
-        let mut queue = ZoneQueue::default();
-        queue.push(chunk(0, 4, 0, false), HALVES);
-        let first = queue.next().expect("a chunk waits");
-        queue.push(chunk(4, 4, 0, false), HALVES);
-        assert_eq!((first.at, queue.next_at()), (ZoneOffset(0), Some(ZoneOffset(4))));
-        assert!(queue.has_few(4) && !queue.has_few(3));
-        assert!(queue.writes_before(ZoneOffset(4)) && !queue.writes_before(ZoneOffset(3)));
-        queue.linger();
-        assert!(queue.lingers() && !queue.writes_before(ZoneOffset(9)));
-        queue.push(chunk(8, 4, 0, false), HALVES);
-        assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(8));
-        assert!(!queue.lingers() && !queue.has_few(4));
-        let chunks = (12..20).step_by(4).map(|at| queue.push(chunk(at, 4, 0, false), HALVES));
-        assert!(chunks.last().is_some_and(|queued| matches!(queued, Queued::Behind)));
-        assert_eq!(queue.next().map(|write| write.payload.blocks().0), Some(4));
     }
 
     const HALVES: Gathering =

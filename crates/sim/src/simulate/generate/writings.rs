@@ -55,7 +55,7 @@ fn leave_to_engine(random: &mut Random, shape: &mut Shape, lives: &mut [Life]) {
         let small = if pins { between(random, 1, 3) } else { 0 };
         let mut pinned = Writing { mode, small, ..writing(random) };
         if mode == Mode::AutoEven && random.per_mille(400) {
-            // One segment with the chunk size of its drives: its zones advance together.
+            // One segment for all users, with the chunk size of its drives.
             (pinned.small, pinned.small_chunk) = (1, 1);
         }
         let auto = Writing { large: 0, spare: None, ..pinned };

@@ -82,23 +82,22 @@ not of the drives. So it is slower than the zoned array here, too, but not by as
 
 (4) `adaptive` on ZN540: a zone has one Zone Write in flight. Answered clients send their next \
 requests before the next write is built, so that write takes all of them along. With 4 or 8 \
-requests in flight it is 16 to 33 % faster than the best of the paper's (16 KiB with 8: as fast, \
-as the flash is no faster). Blocks that do not fill a stripe wait for the next one. So with 4 the \
-99th percentile is close to the bound, with a median far below that of Zone Append.
+requests in flight it is 16 to 33 % faster than the best of the paper's (but not with 16 KiB and \
+8, see below). Blocks that do not fill a stripe wait for the next one. So with 4 the 99th \
+percentile is close to the bound, with a median far below that of Zone Append.
 
 Where the flash of the zones is the bound, `adaptive` is paced to its drain rate, so hardly a \
 write meets a full buffer. A write takes at most half of its zone's backlog, if that is 16 KiB or \
 more, so writes have similar sizes.
 
-With 16 KiB and 8 in flight that would be one chunk each. Zones take 3 x 1,041 MiB/s of those at \
-most (Fig. 2), and 3,100 resulted, 4 % less than with Zone Append. Two chunks at a time make \
-3,206, with a 99th percentile of 60 us and not 46, which is beyond the other bound. One and two \
-in turn are within both, but only since the zones of a segment wait for each other, so that \
-answered clients' next requests are written along before any zone begins anew.
+With 16 KiB and 8 in flight that is one chunk each. Zones take 3 x 1,041 MiB/s of those at most \
+(Fig. 2), and 3,100 result, 4 % less than with Zone Append: beyond the bound. Two chunks at a time \
+make 3,206, with a 99th percentile of 60 us and not 46, which is beyond the other bound.
 
-Where clients take longer than an instant, or drives differ in speed, that gains nothing, and a \
-tenth would be lost. So both ways are tried in turn, 1 % of the time or less, and the faster one \
-is used.
+One and two in turn were within both, while the zones of a segment waited for each other, so that \
+answered clients' next requests were written along before any zone began anew. Where clients take \
+longer than an instant, or drives differ in speed, that gains nothing, and a tenth would be lost. \
+The engine no longer waits, as no other point needs it.
 
 (5) `adaptive` on drives without a write buffer appends, because the drive's profile shows that \
 this is faster.
