@@ -6,16 +6,14 @@ use std::rc::Rc;
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
-use zoneweave_zoned::{BlockCount, Status, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{BlockCount, ZonedDevice, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
-use crate::log::members::member::FailuresBefore;
 use crate::log::members::spares::Spares;
 use crate::log::members::superblock_cursor::SuperblockLog;
 use crate::log::write::stripe::Padding;
@@ -23,9 +21,6 @@ use crate::scheme::{Column, Scheme};
 
 /// Blocks of user writes that may be queued or in flight: 64 MiB.
 pub(in crate::log) const QUEUED_BLOCKS: u64 = 16 * 1024;
-
-/// Failed writes in a row after which a member is taken out of service.
-const WRITE_FAILURES_TO_FAIL: u32 = 3;
 
 /// Longest sleep of a throttled rebuild before it checks whether it should end.
 const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
@@ -175,76 +170,6 @@ impl Core {
         same
     }
 
-    pub(in crate::log) fn note_read_failure(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        status: Status,
-    ) {
-        if !self.is_of_member(column, device) {
-            return;
-        }
-        self.state.borrow_mut().members[column.index()].errors.read += 1;
-        if status.is_fatal() {
-            mark(Mark::EvictedByRead);
-            self.fail_member(column, status);
-        }
-    }
-
-    /// Records the outcome of a write, reset or flush; repeated failure evicts the member.
-    pub(in crate::log) fn note_write(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        before: FailuresBefore,
-        result: Result<(), Status>,
-    ) {
-        if !self.is_of_member(column, device) {
-            return;
-        }
-        let failed = {
-            let mut state = self.state.borrow_mut();
-            let member = &mut state.members[column.index()];
-            match result {
-                Ok(()) => {
-                    member.seen = self.handle.recent();
-                    None
-                }
-                Err(status) => {
-                    member.errors.write += 1;
-                    // A zone fails once, however many writes to it are in flight.
-                    let often = !status.is_of_zone_state()
-                        && member.write_failures.note(before) >= WRITE_FAILURES_TO_FAIL;
-                    mark_if(Mark::EvictedByWrite, || status.is_fatal());
-                    mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
-                    (status.is_fatal() || often).then_some(status)
-                }
-            }
-        };
-        if let Some(status) = failed {
-            self.fail_member(column, status);
-        }
-    }
-
-    /// To be kept with a submitted command until its outcome is recorded.
-    pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
-        self.state.borrow().members[column.index()].write_failures.before()
-    }
-
-    /// Records the outcome of a chunk write: a success ends a row of failures.
-    pub(in crate::log) fn note_chunk(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        before: FailuresBefore,
-        result: Result<(), Status>,
-    ) {
-        if result.is_ok() && self.is_of_member(column, device) {
-            self.state.borrow_mut().members[column.index()].write_failures.end_row();
-        }
-        self.note_write(column, device, before, result);
-    }
-
     /// Makes the valid stripes of a segment durable.
     ///
     /// # Errors
@@ -255,41 +180,6 @@ impl Core {
     ) -> Result<(), StopReason> {
         self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
-    }
-
-    /// Records that a zone of a member cannot be used any more.
-    pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
-        self.state.borrow_mut().members[column.index()].lost_zones += 1;
-        self.fail_if_worn_out(column);
-    }
-
-    /// Evicts a member with too few zones left, if the others can do without it.
-    pub(in crate::log) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
-        let newly = self.state.borrow_mut().fail_if_worn_out(column);
-        self.after_failure(newly);
-    }
-
-    /// Evicts a member and starts making that durable.
-    pub(in crate::log) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
-        let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
-        self.after_failure(newly);
-    }
-
-    /// Gives up a segment because of a member, which is evicted if it prevents every segment from
-    /// being filled.
-    pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
-        let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
-        self.after_failure(newly);
-    }
-
-    fn after_failure(self: &Rc<Self>, newly: bool) {
-        if newly {
-            let core = self.clone();
-            self.handle.spawn("record failed member", async move {
-                core.superblock.record_membership(&core).await;
-            });
-        }
-        self.changed.open();
     }
 
     /// Makes everything completed so far durable on every member. Members that fail to flush are
@@ -317,22 +207,6 @@ impl Core {
                 async move { self.note_flush(*column, device, flush.await) }
             });
             futures_util::future::join_all(flushes).await;
-        }
-    }
-
-    fn note_flush(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        result: Result<(), Status>,
-    ) {
-        if let Err(status) = result
-            && !mutant(Mutant::FailedFlushIgnored)
-            && self.is_of_member(column, device)
-        {
-            mark(Mark::EvictedByFlush);
-            self.state.borrow_mut().members[column.index()].errors.write += 1;
-            self.fail_member(column, status);
         }
     }
 

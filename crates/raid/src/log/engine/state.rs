@@ -399,50 +399,6 @@ impl State {
         self.forget_moves_left(kept);
     }
 
-    /// Evicts a member. Returns whether it was in service before.
-    pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
-        let member = &mut self.members[column.index()];
-        if member.entry.state == MemberState::Failed {
-            return false;
-        }
-        member.entry.state = MemberState::Failed;
-        member.entry.since_epoch = UNRECORDED;
-        member.device = None;
-        member.failure = Some(reason.to_owned());
-        member.pool = crate::log::members::zone_pool::ZonePool::default();
-        member.active_zones = 0;
-        self.membership_dirty = true;
-        let mut open = self.open_segments();
-        if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
-            open.truncate(1);
-        }
-        mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
-        for slot in open {
-            self.abandon(slot);
-        }
-        for (_, segment) in self.segments.iter_mut() {
-            segment.zones[column.index()] = None;
-            if let Some(queue) = segment.queues.get_mut(column.index()) {
-                self.aborted.extend(queue.break_off());
-            }
-        }
-        self.stop_if_too_few();
-        true
-    }
-
-    /// Stops writes if too few members are left for them to be safe.
-    pub(in crate::log) fn stop_if_too_few(&mut self) {
-        let covered = self.scheme().survives(self.lost_members());
-        let left = self.members.iter().filter(|member| member.writable().is_some()).count();
-        if !covered && !mutant(Mutant::WritesNotStopped) {
-            mark(Mark::StoppedBeyondRedundancy);
-            self.stopped = Some(StopReason::BeyondRedundancy);
-        } else if left * 2 <= self.scheme().columns() && !self.forced {
-            mark(Mark::StoppedWithoutMajority);
-            self.stopped = Some(StopReason::WithoutMajority);
-        }
-    }
-
     /// Redirects a block of the volume and updates the valid counts.
     pub(in crate::log) fn remap(&mut self, lba: Lba, to: Option<Pba>) {
         let page = self.index.page_of(lba);

@@ -1,21 +1,35 @@
-//! Eviction of members that prevent progress: they have lost so many zones that the volume cannot
-//! be written with the rest, or they prevent every segment from being filled.
+//! Eviction: a member is taken out of service when its drive is gone, when writes, resets or a flush
+//! keep failing, or when it prevents progress.
 //!
-//! They are taken out of service if the others can do without them. If they are needed,
-//! `reclaim/space` ends waits that would last for ever.
+//! `Core` counts the failures of I/O and evicts; `State` applies the eviction. A member prevents
+//! progress if it has lost so many zones that the volume cannot be written with the rest, or if
+//! segments are never filled because of it. Such a member is evicted if the others can do without
+//! it; if it is needed, `reclaim/space` ends waits that would last for ever.
+//!
+//! Invariant: an evicted member leaves every open segment, and the membership is dirty until the
+//! eviction is on media.
 
 use zoneweave_runtime::Nanos;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::limits::zones_needed;
+use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::MemberState;
 use crate::log::members::error::AdminError;
-use crate::log::members::member::Member;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
+
+use crate::instrument::marks::mark_if;
+use crate::instrument::mutants::Mutant;
+use crate::instrument::mutants::mutant;
+use crate::log::engine::state::UNRECORDED;
+use std::rc::Rc;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::log::members::member::FailuresBefore;
+use zoneweave_zoned::Status;
 
 /// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
@@ -35,87 +49,6 @@ const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
 
 impl State {
-    /// Whether a member in service has fewer zones left than the volume needs.
-    fn is_worn_out(&self, member: &Member) -> bool {
-        self.usable_zones(member).is_some_and(|usable| usable < self.zones_needed())
-    }
-
-    /// Whether every member can lose a zone. The reserve is for that event; to users one more
-    /// segment would be worth little.
-    #[must_use]
-    pub(in crate::log) fn has_spare_zones(&self) -> bool {
-        self.has_zones_beyond(1)
-    }
-
-    /// Zones of a member in service that are not lost.
-    fn usable_zones(&self, member: &Member) -> Option<u32> {
-        let zones = member.writable()?.geometry().zones;
-        Some(zones.saturating_sub(member.lost_zones + member.orphan_zones))
-    }
-
-    /// Whether relocated blocks may go to one more segment: every member has the active zones and
-    /// the spare zones that the policy requires.
-    #[must_use]
-    pub(in crate::log) fn may_move_apart(&self) -> bool {
-        let drives = self.members.iter().filter_map(Member::writable);
-        let all_let = || drives.map(|drive| self.policy.lets_move_apart(drive.geometry()));
-        self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
-    }
-
-    /// The relocation segment that is no longer affordable. It may stay half empty beside another
-    /// while users need space, so it requires a spare zone of every member (`engine/limits`).
-    #[must_use]
-    pub(in crate::log) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
-        let open = || self.relocation.open_segments();
-        if open().count() < 2 || self.recovering.is_some() || self.has_zones_beyond(1) {
-            return None;
-        }
-        open().min_by_key(|slot| (self.segments[*slot].valid, *slot))
-    }
-
-    /// Whether every member has so many zones more than the current writing needs.
-    fn has_zones_beyond(&self, spare: u32) -> bool {
-        let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
-        let fewest = fewest.unwrap_or(0).min(self.config.zones);
-        fewest >= self.zones_needed_to_write().saturating_add(spare)
-    }
-
-    /// Zones that a member needs for the current writing.
-    #[must_use]
-    pub(in crate::log) fn zones_needed_to_write(&self) -> u32 {
-        let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
-        needed.max(self.zones_needed())
-    }
-
-    /// Whether there is space for the mapping blocks of absent pages beside the volume.
-    #[must_use]
-    pub(in crate::log) fn has_zones_for_pages(&self) -> bool {
-        let shapes = [self.smallest, self.geometry];
-        let needed = shapes.map(|shape| zones_needed(&shape, self.blocks_kept(), u32::MAX));
-        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
-        let fewest = usable.min().unwrap_or(0).min(self.config.zones);
-        self.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
-    }
-
-    /// Blocks kept on media: the volume's, and mapping blocks if pages may be absent.
-    fn blocks_kept(&self) -> u64 {
-        let pages = self.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
-        self.config.volume_blocks + pages
-    }
-
-    /// Whether the members' remaining zones suffice for the requested policy. If not, that is no
-    /// reason to evict a member.
-    #[must_use]
-    pub(in crate::log) fn has_zones_to_write(&self) -> bool {
-        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
-        let fewest = usable.min().unwrap_or(0);
-        fewest >= self.zones_needed_to_write() || self.policy.is_like_array(&self.config)
-    }
-
-    fn zones_needed(&self) -> u32 {
-        zones_needed(&self.geometry, self.blocks_kept(), self.config.zones)
-    }
-
     /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
     /// evicted.
     pub(in crate::log) fn fail_if_worn_out(&mut self, column: Column) -> bool {
@@ -189,4 +122,174 @@ impl State {
         }
         Ok(())
     }
+
+    /// Evicts a member. Returns whether it was in service before.
+    pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
+        let member = &mut self.members[column.index()];
+        if member.entry.state == MemberState::Failed {
+            return false;
+        }
+        member.entry.state = MemberState::Failed;
+        member.entry.since_epoch = UNRECORDED;
+        member.device = None;
+        member.failure = Some(reason.to_owned());
+        member.pool = crate::log::members::zone_pool::ZonePool::default();
+        member.active_zones = 0;
+        self.membership_dirty = true;
+        let mut open = self.open_segments();
+        if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
+            open.truncate(1);
+        }
+        mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
+        for slot in open {
+            self.abandon(slot);
+        }
+        for (_, segment) in self.segments.iter_mut() {
+            segment.zones[column.index()] = None;
+            if let Some(queue) = segment.queues.get_mut(column.index()) {
+                self.aborted.extend(queue.break_off());
+            }
+        }
+        self.stop_if_too_few();
+        true
+    }
+
+    /// Stops writes if too few members are left for them to be safe.
+    pub(in crate::log) fn stop_if_too_few(&mut self) {
+        let covered = self.scheme().survives(self.lost_members());
+        let left = self.members.iter().filter(|member| member.writable().is_some()).count();
+        if !covered && !mutant(Mutant::WritesNotStopped) {
+            mark(Mark::StoppedBeyondRedundancy);
+            self.stopped = Some(StopReason::BeyondRedundancy);
+        } else if left * 2 <= self.scheme().columns() && !self.forced {
+            mark(Mark::StoppedWithoutMajority);
+            self.stopped = Some(StopReason::WithoutMajority);
+        }
+    }
 }
+
+impl Core {
+    pub(in crate::log) fn note_read_failure(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        status: Status,
+    ) {
+        if !self.is_of_member(column, device) {
+            return;
+        }
+        self.state.borrow_mut().members[column.index()].errors.read += 1;
+        if status.is_fatal() {
+            mark(Mark::EvictedByRead);
+            self.fail_member(column, status);
+        }
+    }
+
+    /// Records the outcome of a write, reset or flush; repeated failure evicts the member.
+    pub(in crate::log) fn note_write(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        before: FailuresBefore,
+        result: Result<(), Status>,
+    ) {
+        if !self.is_of_member(column, device) {
+            return;
+        }
+        let failed = {
+            let mut state = self.state.borrow_mut();
+            let member = &mut state.members[column.index()];
+            match result {
+                Ok(()) => {
+                    member.seen = self.handle.recent();
+                    None
+                }
+                Err(status) => {
+                    member.errors.write += 1;
+                    // A zone fails once, however many writes to it are in flight.
+                    let often = !status.is_of_zone_state()
+                        && member.write_failures.note(before) >= WRITE_FAILURES_TO_FAIL;
+                    mark_if(Mark::EvictedByWrite, || status.is_fatal());
+                    mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
+                    (status.is_fatal() || often).then_some(status)
+                }
+            }
+        };
+        if let Some(status) = failed {
+            self.fail_member(column, status);
+        }
+    }
+
+    /// To be kept with a submitted command until its outcome is recorded.
+    pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
+        self.state.borrow().members[column.index()].write_failures.before()
+    }
+
+    /// Records the outcome of a chunk write: a success ends a row of failures.
+    pub(in crate::log) fn note_chunk(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        before: FailuresBefore,
+        result: Result<(), Status>,
+    ) {
+        if result.is_ok() && self.is_of_member(column, device) {
+            self.state.borrow_mut().members[column.index()].write_failures.end_row();
+        }
+        self.note_write(column, device, before, result);
+    }
+
+    /// Records that a zone of a member cannot be used any more.
+    pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
+        self.state.borrow_mut().members[column.index()].lost_zones += 1;
+        self.fail_if_worn_out(column);
+    }
+
+    /// Evicts a member with too few zones left, if the others can do without it.
+    pub(in crate::log) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
+        let newly = self.state.borrow_mut().fail_if_worn_out(column);
+        self.after_failure(newly);
+    }
+
+    /// Evicts a member and starts making that durable.
+    pub(in crate::log) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
+        let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
+        self.after_failure(newly);
+    }
+
+    /// Gives up a segment because of a member, which is evicted if it prevents every segment from
+    /// being filled.
+    pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
+        let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
+        self.after_failure(newly);
+    }
+
+    fn after_failure(self: &Rc<Self>, newly: bool) {
+        if newly {
+            let core = self.clone();
+            self.handle.spawn("record failed member", async move {
+                core.superblock.record_membership(&core).await;
+            });
+        }
+        self.changed.open();
+    }
+
+    pub(in crate::log) fn note_flush(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        result: Result<(), Status>,
+    ) {
+        if let Err(status) = result
+            && !mutant(Mutant::FailedFlushIgnored)
+            && self.is_of_member(column, device)
+        {
+            mark(Mark::EvictedByFlush);
+            self.state.borrow_mut().members[column.index()].errors.write += 1;
+            self.fail_member(column, status);
+        }
+    }
+}
+
+/// Failed writes in a row after which a member is taken out of service.
+pub(in crate::log) const WRITE_FAILURES_TO_FAIL: u32 = 3;

@@ -9,7 +9,7 @@
 //!    `note_write`), after three failed writes or resets in a row (`note_write`) or a failed
 //!    flush (`note_flush`), if it has lost too many zones, or if it spoils every segment.
 //! 6. `replace` puts a new drive into a slot; `spares` and `refill` do so without an operator.
-//! 7. `zone_pool` holds a member's free zones.
+//! 7. `zone_pool` holds a member's free zones; `zone_budget` is the number that writing needs.
 //!
 //! `error` has the errors of administrative requests.
 //!
@@ -28,4 +28,5 @@ pub(in crate::log) mod replace;
 pub(in crate::log) mod spares;
 pub(in crate::log) mod superblock;
 pub(in crate::log) mod superblock_cursor;
+pub(in crate::log) mod zone_budget;
 pub(in crate::log) mod zone_pool;
