@@ -18,12 +18,10 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
+use crate::log::write::coalescing::{Coalescing, WriteLimit};
 use crate::log::write::in_flight::{ChunkUnderWay, Placed};
-use crate::log::write::zone_queue::{Chunk, Gathering, Queued, ZoneWrite};
+use crate::log::write::zone_queue::{Chunk, Queued, ZoneWrite};
 use crate::scheme::Column;
-
-/// Largest coalesced write: drives are not faster beyond 256 KiB, and later chunks wait longer.
-const GATHERED_BLOCKS: u32 = 64;
 
 /// A chunk that was submitted as a zone append; the completion reports its address.
 pub(in crate::log) struct Append {
@@ -90,8 +88,8 @@ pub(in crate::log) fn queue(
 ) -> Option<ChunkUnderWay> {
     let queued = {
         let mut state = core.state.borrow_mut();
-        let gathering = gathering(&state, &open);
-        queue_of(&mut state, &open).push(chunk, gathering)
+        let limit = write_limit(&state, &open);
+        queue_of(&mut state, &open).push(chunk, limit)
     };
     match queued {
         Queued::Behind => None,
@@ -103,25 +101,21 @@ pub(in crate::log) fn queue(
     }
 }
 
-/// Limits for coalesced writes to a zone. They are as large as possible if that makes the drives
-/// faster, or if no request waits (relocation). Otherwise writes have similar sizes: at least the
-/// size of users' requests, and at most twice the drive's preferred size while the drive has other
-/// zones with as much backlog.
-fn gathering(state: &State, open: &OpenZone) -> Gathering {
+/// Limits of the next write to a zone. Relocated blocks coalesce without bound, as no request waits
+/// for them.
+fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
     let segment = &state.segments[open.slot];
     if !segment.gathers {
-        return Gathering::ALONE;
+        return WriteLimit::ALONE;
     }
-    let most_blocks = open.device.geometry().max_transfer.0.min(GATHERED_BLOCKS);
+    let max_transfer = open.device.geometry().max_transfer.0;
     let even_blocks = state.policy.even_blocks.filter(|_| segment.stream == StreamKind::User);
-    let Some(even_blocks) = even_blocks else { return Gathering::up_to(most_blocks) };
+    let Some(even_blocks) = even_blocks else { return WriteLimit::largest(max_transfer) };
     let request_blocks = u32::try_from(state.user.request_blocks()).unwrap_or(u32::MAX);
-    let least_blocks = even_blocks.max(request_blocks);
-    let most_beside_blocks = most_blocks.min(least_blocks.max(2 * even_blocks));
     let others = state.user.open_segments().filter(|slot| *slot != open.slot);
     let to_write = |slot| state.segments[slot].queues[open.column.index()].blocks_to_write();
     let beside_blocks = others.map(to_write).max().unwrap_or(0);
-    Gathering { least_blocks, most_blocks, most_beside_blocks, beside_blocks }
+    Coalescing::new(even_blocks).of_zone(max_transfer, request_blocks, beside_blocks)
 }
 
 /// Writes to a zone and records the latency. Durable writes are not recorded, as they wait for more

@@ -188,7 +188,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
         Origin::User => {
             state.counters.user_blocks_written += 1;
-            state.user.note_answered();
+            state.user.returning.note_answered();
             state.checkpoints.note_written();
             if let Some(offload) = &mut state.offload {
                 offload.note_written(1);

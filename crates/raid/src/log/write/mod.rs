@@ -7,8 +7,9 @@
 //!    answer is a step of `plan`.
 //! 4. `writer` carries out the step: one task per stream. `narrow` serves lone writes.
 //! 5. `stripe` builds data chunks, parity and block metadata.
-//! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. There `coalescing`
-//!    bounds the writes in flight, and `pacing` keeps them below the rate of the drive's flash.
+//! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. `coalescing`
+//!    limits the size of writes and, through `in_flight_limit`, their number. `pacing` keeps them
+//!    below the rate of the drive's flash.
 //! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the last
 //!    share returns.
 //! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
@@ -22,6 +23,7 @@ pub(in crate::log) mod coalescing;
 pub(in crate::log) mod commit;
 pub(in crate::log) mod completion;
 pub(in crate::log) mod in_flight;
+pub(in crate::log) mod in_flight_limit;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod narrow;
 pub(in crate::log) mod open_zone;

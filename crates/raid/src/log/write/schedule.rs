@@ -63,8 +63,8 @@ impl State {
             return self.tend(kind, lane, Chore::OpenSegment);
         }
         match self.next_stripe(kind) {
-            Some(ready) if ready.early && self.stream(kind).is_patient() => {
-                self.stream_mut(kind).note_turn();
+            Some(ready) if ready.early && self.stream(kind).returning.are_awaited() => {
+                self.stream_mut(kind).returning.note_yield();
                 Step::LetRun
             }
             Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
@@ -115,7 +115,11 @@ impl State {
     fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
         let stream = self.stream(kind);
         let mut ready = stream.waiting().filter_map(|class| self.ready(kind, class));
-        if stream.is_patient() { ready.min_by_key(|ready| ready.early) } else { ready.next() }
+        if stream.returning.are_awaited() {
+            ready.min_by_key(|ready| ready.early)
+        } else {
+            ready.next()
+        }
     }
 
     /// The lane that takes the next stripe of a class, if one does now.
@@ -269,7 +273,7 @@ impl State {
             .collect();
         let stream = self.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
-        stream.note_taken(ahead, !early);
+        stream.returning.note_taken(ahead, !early);
         mark_if(Mark::StripeNarrow, || stream.lane(lane).class.chunk == ChunkClass::Narrow);
         // While any durable write waits, all stripes are durable: cheap, and never insufficient.
         let fua = always || stream.fua > 0;

@@ -9,15 +9,11 @@
 use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId, Lifetime};
 use std::collections::VecDeque;
 
-use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
+use crate::log::write::coalescing::Returning;
 use crate::log::write::lane::LaneMode;
-
-/// Number of yields before a partial stripe is closed: as many as a client in this process needs
-/// between an answer and its next request.
-const TURNS: u32 = 8;
 
 /// Consecutive stripes of one write each that justify a narrow segment.
 const LONE_STRIPES: u32 = 8;
@@ -36,17 +32,14 @@ pub(in crate::log) struct Stream {
     pub fua: u64,
     /// Whether more blocks are about to be queued: only full stripes are issued meanwhile.
     pub filling: bool,
-    /// Users' blocks that were answered without a following request: their clients may be about to
-    /// send more.
-    expected: u64,
+    /// Clients of users' blocks that may be about to send more.
+    pub returning: Returning,
     /// Size of users' requests in blocks: a maximum with decay.
     request_blocks: u64,
     /// Consecutive stripes of a single write each.
     lone: u32,
     /// Blocks of the last such write that are yet to be written.
     lone_left: usize,
-    /// Yields since the last partial stripe was closed.
-    turns: u32,
     lanes: Vec<Lane>,
     /// Size in blocks from which a request is large.
     large_from: u64,
@@ -282,14 +275,9 @@ impl Stream {
         self.ahead[class.index()]
     }
 
-    /// Records that a block of users was answered.
-    pub(in crate::log) fn note_answered(&mut self) {
-        self.expected += 1;
-    }
-
     /// Records that users requested a write of so many blocks.
     pub(in crate::log) fn note_asked(&mut self, blocks: u64) {
-        self.expected = self.expected.saturating_sub(blocks);
+        self.returning.note_asked(blocks);
         let smaller = self.request_blocks - self.request_blocks.div_ceil(REQUESTS_REMEMBERED);
         self.request_blocks = smaller.max(blocks);
     }
@@ -298,28 +286,6 @@ impl Stream {
     #[must_use]
     pub(in crate::log) fn request_blocks(&self) -> u64 {
         self.request_blocks
-    }
-
-    /// Whether to yield before a partial stripe is closed.
-    #[must_use]
-    pub(in crate::log) fn is_patient(&self) -> bool {
-        self.expected > 0 && (self.turns < TURNS || mutant(Mutant::OthersRunForEver))
-    }
-
-    /// Records a yield.
-    pub(in crate::log) fn note_turn(&mut self) {
-        self.turns += 1;
-    }
-
-    /// Records that a stripe is taken. If it is partial, or ahead of one that was ready before, the
-    /// expected clients were not about to write.
-    pub(in crate::log) fn note_taken(&mut self, ahead: bool, fills: bool) {
-        if !fills {
-            self.expected = 0;
-        }
-        if !ahead {
-            self.turns = 0;
-        }
     }
 
     /// Records whether a stripe is a lone write, and how many blocks of that write are left.

@@ -2,12 +2,7 @@
 //!
 //! Every zone of a segment proceeds by itself: a stripe waits for the slowest of its zones, and
 //! zones do not wait for each other. A zone has one write in flight at a time. It holds one chunk
-//! or, with coalescing, several.
-//!
-//! If drives are as fast that way, a write takes at most half of the zone's backlog, including the
-//! write in flight. Successive writes then have similar sizes, and no request waits for one much
-//! larger write. While another zone of the drive has a similar backlog, writes are small: the drive
-//! is busy enough, and a write to one zone delays the others.
+//! or, with `coalescing`, several.
 //!
 //! Invariants:
 //! * Chunks are queued in the order of their rows, without a gap.
@@ -21,6 +16,7 @@ use zoneweave_zoned::{BlockCount, Payload, ZoneOffset};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::write::coalescing::WriteLimit;
 
 /// The pending chunks of one zone, with a receiver for each.
 pub(in crate::log) struct ZoneQueue<T> {
@@ -31,49 +27,6 @@ pub(in crate::log) struct ZoneQueue<T> {
     last_blocks: u32,
     writing: bool,
     broken: bool,
-}
-
-/// Size limits of coalesced writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Gathering {
-    /// A backlog that one write could hold is split only into writes of at least so many blocks.
-    pub least_blocks: u32,
-    /// Most blocks of a write, unless a single chunk has more.
-    pub most_blocks: u32,
-    /// The same, while other zones of the drive have a similar backlog.
-    pub most_beside_blocks: u32,
-    /// Largest backlog among the other zones of the drive; 0 if none is being written.
-    pub beside_blocks: u32,
-}
-
-/// A zone whose backlog exceeds every other on its drive by this factor is the bottleneck of
-/// requests. In Exp#11, one and a half is too little for 8 KiB with Ns=1 Nl=3, two and a half for
-/// 16 KiB with Ns=2 Nl=2; four is as good.
-const MUCH_MORE: u32 = 3;
-
-impl Gathering {
-    /// Chunks are written one by one.
-    pub(in crate::log) const ALONE: Self = Self::up_to(1);
-
-    /// All pending chunks, up to so many blocks.
-    pub(in crate::log) const fn up_to(most_blocks: u32) -> Self {
-        Self {
-            least_blocks: most_blocks,
-            most_blocks,
-            most_beside_blocks: most_blocks,
-            beside_blocks: 0,
-        }
-    }
-
-    /// Most blocks of the next write for a backlog, including the write in flight.
-    fn bound(self, all_blocks: u32) -> u32 {
-        let half = all_blocks / 2;
-        if half < self.least_blocks {
-            return self.most_blocks;
-        }
-        let much_more = all_blocks > self.beside_blocks.saturating_mul(MUCH_MORE);
-        half.min(if much_more { self.most_blocks } else { self.most_beside_blocks })
-    }
 }
 
 /// A chunk to be written.
@@ -127,19 +80,19 @@ impl<T> Default for ZoneQueue<T> {
 
 impl<T> ZoneQueue<T> {
     /// Queues a chunk; it joins the last pending write unless that became too large.
-    pub(in crate::log) fn push(&mut self, chunk: Chunk<T>, gathering: Gathering) -> Queued<T> {
+    pub(in crate::log) fn push(&mut self, chunk: Chunk<T>, limit: WriteLimit) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
             return Queued::Refused(chunk.done);
         }
         let blocks = chunk.payload.blocks();
         self.waiting_blocks += blocks.0;
-        let most_blocks = gathering.bound(self.last_blocks + self.waiting_blocks);
+        let most_blocks = limit.bound(self.last_blocks + self.waiting_blocks);
         match self.waiting.back_mut() {
             Some(last) if last.blocks.0 + blocks.0 <= most_blocks => last.add(chunk, blocks),
             last => {
                 mark_if(Mark::WritesOfLikeSize, || {
-                    last.is_some_and(|last| last.blocks.0 + blocks.0 <= gathering.most_blocks)
+                    last.is_some_and(|last| last.blocks.0 + blocks.0 <= limit.max_write)
                 });
                 self.waiting.push_back(ZoneWrite::new(chunk, blocks));
             }
@@ -216,10 +169,10 @@ mod tests {
     #[test]
     fn what_waits_goes_together_in_order_and_durable_if_part_of_it_is() {
         let mut queue = ZoneQueue::default();
-        assert!(matches!(queue.push(chunk(1, 2, 1, false), Gathering::up_to(6)), Queued::Start));
-        assert!(matches!(queue.push(chunk(3, 2, 2, false), Gathering::up_to(6)), Queued::Behind));
-        assert!(matches!(queue.push(chunk(5, 2, 3, true), Gathering::up_to(6)), Queued::Behind));
-        assert!(matches!(queue.push(chunk(7, 2, 4, false), Gathering::up_to(6)), Queued::Behind));
+        assert!(matches!(queue.push(chunk(1, 2, 1, false), WriteLimit::up_to(6)), Queued::Start));
+        assert!(matches!(queue.push(chunk(3, 2, 2, false), WriteLimit::up_to(6)), Queued::Behind));
+        assert!(matches!(queue.push(chunk(5, 2, 3, true), WriteLimit::up_to(6)), Queued::Behind));
+        assert!(matches!(queue.push(chunk(7, 2, 4, false), WriteLimit::up_to(6)), Queued::Behind));
         let ZoneWrite { at, payload, fua, done, .. } = queue.next().expect("chunks wait");
         assert_eq!((at, payload.blocks().0, fua), (ZoneOffset(1), 6, true));
         assert_eq!(done, [1, 2, 3]);
@@ -229,15 +182,15 @@ mod tests {
         assert_eq!((last.at, last.payload.blocks().0, last.fua), (ZoneOffset(7), 2, false));
         last.payload.assert_whole();
         assert!(queue.next().is_none());
-        let again = queue.push(chunk(9, 2, 5, false), Gathering::up_to(6));
+        let again = queue.push(chunk(9, 2, 5, false), WriteLimit::up_to(6));
         assert!(matches!(again, Queued::Start), "nobody writes any more");
     }
 
     #[test]
     fn a_chunk_is_written_however_large_and_alone_if_asked_for() {
         let mut queue = ZoneQueue::default();
-        queue.push(chunk(1, 4, 1, false), Gathering::ALONE);
-        queue.push(chunk(5, 4, 2, false), Gathering::ALONE);
+        queue.push(chunk(1, 4, 1, false), WriteLimit::ALONE);
+        queue.push(chunk(5, 4, 2, false), WriteLimit::ALONE);
         assert_eq!(queue.next().expect("a chunk waits").payload.blocks().0, 4);
         assert_eq!(queue.next().expect("a chunk waits").at, ZoneOffset(5));
     }
@@ -254,18 +207,18 @@ mod tests {
     #[test]
     fn writes_are_small_beside_zones_that_have_as_much_to_write() {
         let mut queue = ZoneQueue::default();
-        let beside = |blocks| Gathering { beside_blocks: blocks, ..HALVES };
+        let beside = |blocks| WriteLimit { beside_blocks: blocks, ..HALVES };
         assert_eq!(sizes(&mut queue, 8, beside(16)), [6, 6, 4], "no more than six");
         assert_eq!(sizes(&mut queue, 12, beside(2)), [4, 8, 12], "much more than the other's two");
     }
 
-    const HALVES: Gathering =
-        Gathering { least_blocks: 4, most_blocks: 16, most_beside_blocks: 6, beside_blocks: 0 };
+    const HALVES: WriteLimit =
+        WriteLimit { min_split: 4, max_write: 16, max_write_beside: 6, beside_blocks: 0 };
 
     /// The sizes of the writes that so many chunks of two blocks become.
-    fn sizes(queue: &mut ZoneQueue<u8>, chunks: u32, gathering: Gathering) -> Vec<u32> {
+    fn sizes(queue: &mut ZoneQueue<u8>, chunks: u32, limit: WriteLimit) -> Vec<u32> {
         for at in 0..chunks {
-            queue.push(chunk(2 * at, 2, 0, false), gathering);
+            queue.push(chunk(2 * at, 2, 0, false), limit);
         }
         let writes = std::iter::from_fn(|| queue.next());
         writes.map(|write| write.payload.blocks().0).collect()
@@ -274,12 +227,12 @@ mod tests {
     #[test]
     fn nothing_is_written_behind_a_failure() {
         let mut queue = ZoneQueue::default();
-        queue.push(chunk(1, 1, 1, false), Gathering::ALONE);
-        queue.push(chunk(2, 1, 2, false), Gathering::ALONE);
+        queue.push(chunk(1, 1, 1, false), WriteLimit::ALONE);
+        queue.push(chunk(2, 1, 2, false), WriteLimit::ALONE);
         let write = queue.next().expect("a chunk waits");
         assert_eq!((write.done, queue.break_off()), (vec![1], vec![2]));
         assert!(queue.next().is_none());
-        assert!(matches!(queue.push(chunk(3, 1, 3, false), Gathering::ALONE), Queued::Refused(3)));
+        assert!(matches!(queue.push(chunk(3, 1, 3, false), WriteLimit::ALONE), Queued::Refused(3)));
         assert!(queue.next().is_none());
     }
 }
