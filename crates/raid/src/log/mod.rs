@@ -1,8 +1,8 @@
 //! The log-structured block volume: random writes over an array of zoned drives.
 //!
-//! Written blocks are collected into stripes, and stripes are appended to segments: one zone on each
-//! of their columns. An index in memory maps each block of the volume to its newest copy. Segments
-//! are reclaimed by relocating their live blocks.
+//! Written blocks are collected into stripes, and stripes are appended to segments: one zone on
+//! each of their columns. An index in memory maps each block of the volume to its newest copy.
+//! Segments are reclaimed by relocating their live blocks.
 //!
 //! | folder | content |
 //! |---|---|

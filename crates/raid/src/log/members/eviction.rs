@@ -1,5 +1,5 @@
-//! Eviction: a member is taken out of service when its drive is gone, when writes, resets or a flush
-//! keep failing, or when it prevents progress.
+//! Eviction: a member is taken out of service when its drive is gone, when writes, resets or a
+//! flush keep failing, or when it prevents progress.
 //!
 //! `Core` counts the failures of I/O and evicts; `State` applies the eviction. A member prevents
 //! progress if it has lost so many zones that the volume cannot be written with the rest, or if

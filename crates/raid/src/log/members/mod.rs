@@ -3,8 +3,8 @@
 //! 1. `create` writes the first superblock to every drive; `offered` is a drive with its label.
 //! 2. `member` is a slot of the running array; `attachment` is one drive's time in a slot.
 //! 3. `io` reads and resets, and records the outcome for the member.
-//! 4. `superblock` commits records to all members, in two zones that are written in turn, and evicts
-//!    a member that fails a commit; `superblock_cursor` is the position in these zones.
+//! 4. `superblock` commits records to all members, in two zones that are written in turn, and
+//!    evicts a member that fails a commit; `superblock_cursor` is the position in these zones.
 //! 5. `eviction` removes a member (`fail_member`): if its drive is gone (`note_read_failure`,
 //!    `note_write`), after three failed writes or resets in a row (`note_write`) or a failed
 //!    flush (`note_flush`), if it has lost too many zones, or if it spoils every segment.

@@ -1,4 +1,5 @@
-//! Commits a stripe after its last chunk: points the index at its blocks, and answers their tickets.
+//! Commits a stripe after its last chunk: points the index at its blocks, and answers their
+//! tickets.
 //!
 //! If a chunk failed or is in the wrong place, all blocks of the stripe return to the head of the
 //! queue, and the segment is given up.

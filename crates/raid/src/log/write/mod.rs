@@ -10,8 +10,8 @@
 //! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. `coalescing`
 //!    limits the size of writes and, through `in_flight_limit`, their number. `pacing` keeps them
 //!    below the rate of the drive's flash.
-//! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the last
-//!    share returns.
+//! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the
+//!    last share returns.
 //! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
 //!    returns the blocks to the queue if a chunk failed.
 //!
