@@ -23,7 +23,7 @@
 //! 1. `volume` takes the call; `admit/requests` gives it a sequence; `admit/pending` holds its
 //!    blocks.
 //! 2. `write/schedule` decides when they become a stripe, in a segment that `segment/open` made.
-//! 3. `write/writer` and `write/stripe` build the stripe; `write/chunk` appends its chunks.
+//! 3. `write/writer` and `write/stripe` build the stripe; `write/zone/chunk` appends its chunks.
 //! 4. After the last chunk `write/commit` ends the stripe (`finish_stripe`): `index/map` points at
 //!    the new blocks, and the request is answered.
 //!

@@ -29,7 +29,7 @@ use crate::log::segment::table::{ColumnZone, Segment};
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
-use crate::log::write::zone_queue::ZoneQueue;
+use crate::log::write::zone::queue::ZoneQueue;
 
 /// Bytes of memory, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

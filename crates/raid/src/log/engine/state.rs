@@ -34,9 +34,9 @@ use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
 use crate::log::segment::table::{Phase, SegmentTable};
 use crate::log::write::in_flight::ChunkUnderWay;
-use crate::log::write::pacing::Drain;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;
+use crate::log::write::zone::pacing::Drain;
 use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Placeholder for the epoch of a change that is not on media yet.

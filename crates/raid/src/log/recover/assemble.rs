@@ -36,9 +36,9 @@ use crate::log::recover::{OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
 use crate::log::segment::table::SegmentTable;
-use crate::log::write::pacing::Drain;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::PolicyError;
+use crate::log::write::zone::pacing::Drain;
 use crate::scheme::{Column, ColumnSet};
 
 /// The role of an offered drive in the array.

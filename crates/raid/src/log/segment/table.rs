@@ -16,7 +16,7 @@ use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::lane::Lifetime;
-use crate::log::write::zone_queue::ZoneQueue;
+use crate::log::write::zone::queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};
 
 /// The phase of a segment's life.

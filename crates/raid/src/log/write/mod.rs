@@ -7,9 +7,7 @@
 //!    answer is a step of `plan`.
 //! 4. `writer` carries out the step: one task per stream. `narrow` serves lone writes.
 //! 5. `stripe` builds data chunks, parity and block metadata.
-//! 6. `chunk` appends a chunk, or queues it for its `open_zone` in `zone_queue`. `coalescing`
-//!    limits the size of writes and, through `in_flight_limit`, their number. `pacing` keeps them
-//!    below the rate of the drive's flash.
+//! 6. `zone` writes chunks: appended at once, or in place through a queue for each zone.
 //! 7. `in_flight` gives each chunk a share of its stripe; `completion` ends the stripe when the
 //!    last share returns.
 //! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
@@ -18,20 +16,15 @@
 //! Invariants: a stripe takes effect only when every column of its segment has its chunk. No write
 //! enters a group before the group in front of it is durable. No timer closes a stripe.
 
-pub(in crate::log) mod chunk;
-pub(in crate::log) mod coalescing;
 pub(in crate::log) mod commit;
 pub(in crate::log) mod completion;
 pub(in crate::log) mod in_flight;
-pub(in crate::log) mod in_flight_limit;
 pub(in crate::log) mod lane;
 pub(in crate::log) mod narrow;
-pub(in crate::log) mod open_zone;
-pub(in crate::log) mod pacing;
 pub(in crate::log) mod plan;
 pub(in crate::log) mod policy;
 pub(in crate::log) mod schedule;
 pub(in crate::log) mod stream;
 pub(in crate::log) mod stripe;
 pub(in crate::log) mod writer;
-pub(in crate::log) mod zone_queue;
+pub(in crate::log) mod zone;

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::write::coalescing::Returning;
 use crate::log::write::lane::LaneMode;
+use crate::log::write::zone::coalescing::Returning;
 
 /// Consecutive stripes of one write each that justify a narrow segment.
 const LONE_STRIPES: u32 = 8;

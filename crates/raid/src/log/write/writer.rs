@@ -24,13 +24,13 @@ use crate::log::format::StreamKind;
 use crate::log::segment::open;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
-use crate::log::write::chunk;
 use crate::log::write::in_flight::{ChunkUnderWay, UnderWay};
 use crate::log::write::lane::LaneId;
-use crate::log::write::open_zone::OpenZone;
 use crate::log::write::plan::{Chore, Step, StripePlan};
 use crate::log::write::stripe::{StripeIdentity, build};
-use crate::log::write::zone_queue::Chunk;
+use crate::log::write::zone::chunk;
+use crate::log::write::zone::open_zone::OpenZone;
+use crate::log::write::zone::queue::Chunk;
 
 /// Runs a stream's writer until the volume closes.
 pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {

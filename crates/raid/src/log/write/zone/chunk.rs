@@ -1,10 +1,10 @@
 //! Writing the chunks of a stripe.
 //!
 //! In segments with a stripe table, chunks are appended at once: the drive picks the row. In
-//! aligned segments they are queued for their zone (`zone_queue`), and one task per zone empties
+//! aligned segments they are queued for their zone (`queue`), and one task per zone empties
 //! the queue.
 
-use crate::log::write::open_zone::{OpenZone, queue_of};
+use crate::log::write::zone::open_zone::{OpenZone, queue_of};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -18,9 +18,9 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
-use crate::log::write::coalescing::{Coalescing, WriteLimit};
 use crate::log::write::in_flight::{ChunkUnderWay, Placed};
-use crate::log::write::zone_queue::{Chunk, Queued, ZoneWrite};
+use crate::log::write::zone::coalescing::{Coalescing, WriteLimit};
+use crate::log::write::zone::queue::{Chunk, Queued, ZoneWrite};
 use crate::scheme::Column;
 
 /// A chunk that was submitted as a zone append; the completion reports its address.

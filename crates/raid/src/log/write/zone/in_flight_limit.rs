@@ -3,8 +3,8 @@
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Segment};
-use crate::log::write::coalescing::{Coalescing, SegmentLoad};
 use crate::log::write::lane::Lane;
+use crate::log::write::zone::coalescing::{Coalescing, SegmentLoad};
 
 impl State {
     /// Whether other segments have enough writes in flight to keep the drives busy, so that this

@@ -16,7 +16,7 @@ use zoneweave_zoned::{BlockCount, Payload, ZoneOffset};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::write::coalescing::WriteLimit;
+use crate::log::write::zone::coalescing::WriteLimit;
 
 /// The pending chunks of one zone, with a receiver for each.
 pub(in crate::log) struct ZoneQueue<T> {

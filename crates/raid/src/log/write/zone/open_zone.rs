@@ -3,7 +3,7 @@
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::write::in_flight::ChunkUnderWay;
-use crate::log::write::zone_queue::ZoneQueue;
+use crate::log::write::zone::queue::ZoneQueue;
 use crate::scheme::Column;
 use std::rc::Rc;
 use zoneweave_zoned::{ZoneId, ZonedDevice};
