@@ -45,7 +45,7 @@ pub(in crate::log) struct InFlight {
 impl InFlight {
     /// Whether a write of the range has to wait for a trim.
     #[must_use]
-    pub(in crate::log) fn write_must_wait(&self, range: &Range<u64>) -> bool {
+    pub(super) fn write_must_wait(&self, range: &Range<u64>) -> bool {
         let mut trims = self.trims.values();
         trims.any(|trim| overlap(&trim.range, range) && !mutant(Mutant::TrimDoesNotExclude))
     }
@@ -85,7 +85,7 @@ impl InFlight {
     }
 
     /// Registers a trim: overlapping requests wait from now on.
-    pub(in crate::log) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
+    pub(super) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
         let ticket = TrimTicket(self.tickets);
         self.tickets += 1;
         let writes = self.writes_within(&range);
@@ -105,12 +105,12 @@ impl InFlight {
 
     /// Whether a registered trim has to wait for requests admitted before it.
     #[must_use]
-    pub(in crate::log) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
+    pub(super) fn trim_must_wait(&self, ticket: TrimTicket) -> bool {
         let Trim { range, writes } = &self.trims[&ticket];
         *writes > 0 || self.trims.range(..ticket).any(|(_, trim)| overlap(&trim.range, range))
     }
 
-    pub(in crate::log) fn end_trim(&mut self, ticket: TrimTicket) {
+    pub(super) fn end_trim(&mut self, ticket: TrimTicket) {
         self.trims.remove(&ticket);
     }
 

@@ -23,7 +23,7 @@ struct TicketState {
 }
 
 /// A user's request that waits for blocks.
-pub(in crate::log) struct Request {
+pub(super) struct Request {
     /// Permit of its admission, held until its answer.
     pub admitted: Option<Permit>,
     /// Whether the blocks have to be durable.
@@ -47,7 +47,7 @@ impl Ticket {
 
     /// A ticket for `parts` parts of a request.
     #[must_use]
-    pub(in crate::log) fn of(request: Request, parts: u64) -> (Self, TicketReceiver) {
+    pub(super) fn of(request: Request, parts: u64) -> (Self, TicketReceiver) {
         Self::with(parts, Some(request))
     }
 

@@ -24,7 +24,7 @@ const SEQUENCE_MARGIN: u64 = 1 << 18;
 
 impl State {
     /// Whether sequences have to be reserved before more are assigned.
-    pub(in crate::log) fn has_few_sequences(&self) -> bool {
+    pub(super) fn has_few_sequences(&self) -> bool {
         self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
     }
 }

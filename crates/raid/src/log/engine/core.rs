@@ -20,7 +20,7 @@ use crate::log::write::stripe::Padding;
 use crate::scheme::{Column, Scheme};
 
 /// Blocks of user writes that may be queued or in flight: 64 MiB.
-pub(in crate::log) const QUEUED_BLOCKS: u64 = 16 * 1024;
+pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
 
 /// Longest sleep of a throttled rebuild before it checks whether it should end.
 const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);

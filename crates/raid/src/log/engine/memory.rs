@@ -152,7 +152,7 @@ fn index_bytes(
 }
 
 /// The memory in use now.
-pub(in crate::log) fn memory(core: &Core) -> Memory {
+pub(super) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
     let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
     let moves_left = offload.as_ref().map_or(0, Offload::moves_left_bytes);

@@ -5,4 +5,4 @@
 pub(in crate::log) const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// Bound of the blocks of any volume: an entry has 40 bits for an LBA.
-pub(in crate::log) const LBA_LIMIT: u64 = 1 << 40;
+pub(super) const LBA_LIMIT: u64 = 1 << 40;

@@ -37,13 +37,13 @@ pub struct ArrayConfig {
 }
 
 /// Position of the write unit in the layout field; the bits below are for the rotation.
-pub(in crate::log) const UNIT_SHIFT: u32 = 4;
+pub(super) const UNIT_SHIFT: u32 = 4;
 
-pub(in crate::log) const ROTATION_MASK: u8 = 7;
+pub(super) const ROTATION_MASK: u8 = 7;
 
 /// The exponent of the frame size, of which one block is the header; zero for drives with a write
 /// unit of one block.
-pub(in crate::log) fn encode_unit(unit: BlockCount) -> Option<u8> {
+pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
     let frame = unit.0 + 1;
     let exponent = u8::try_from(frame.trailing_zeros()).ok()?;
     match unit.0 {
@@ -53,7 +53,7 @@ pub(in crate::log) fn encode_unit(unit: BlockCount) -> Option<u8> {
     }
 }
 
-pub(in crate::log) fn decode_unit(exponent: u8) -> Option<BlockCount> {
+pub(super) fn decode_unit(exponent: u8) -> Option<BlockCount> {
     match exponent {
         0 => Some(BlockCount(1)),
         2..=6 => Some(BlockCount((1 << exponent) - 1)),

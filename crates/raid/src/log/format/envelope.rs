@@ -207,7 +207,7 @@ const _: () = assert!(size_of::<Raw>() == Envelope::BYTES);
 pub type Uuid = [u8; 16];
 
 /// Writes a UUID the usual way.
-pub(in crate::log) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (at, byte) in uuid.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             f.write_str("-")?;

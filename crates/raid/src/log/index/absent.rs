@@ -30,7 +30,7 @@ pub(in crate::log) struct Absent {
 
 impl Absent {
     /// Absent pages of a range that are not being read.
-    pub(in crate::log) fn to_be_read(&self, range: Range<Page>, most: usize) -> Vec<Page> {
+    pub(super) fn to_be_read(&self, range: Range<Page>, most: usize) -> Vec<Page> {
         let absent = self.pages.range(range).map(|(page, _)| *page);
         absent.filter(|page| !self.under_way.contains(page)).take(most).collect()
     }

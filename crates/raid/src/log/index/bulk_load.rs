@@ -32,7 +32,7 @@ pub(in crate::log) struct Plain {
 
 impl Plain {
     /// Starts without entries, for these segments.
-    pub(in crate::log) fn of<'a>(
+    pub(super) fn of<'a>(
         space: PbaSpace,
         segments: impl Iterator<Item = (SegmentSlot, &'a Segment)>,
     ) -> Self {
@@ -50,7 +50,7 @@ impl Plain {
 
     /// Enters the entries that point at these segments, except for blocks in `known`. Returns the
     /// positions of the other entries in the page.
-    pub(in crate::log) fn enter(
+    pub(super) fn enter(
         &mut self,
         index: &mut Index,
         page: Page,
@@ -85,7 +85,7 @@ impl Plain {
 
     /// Enters the entries that point at these segments, except for blocks that are already mapped.
     /// Returns the entries, and the positions of the others in the page.
-    pub(in crate::log) fn enter_unmapped(
+    pub(super) fn enter_unmapped(
         &mut self,
         index: &mut Index,
         page: Page,
@@ -112,18 +112,18 @@ impl Plain {
     }
 
     /// Counts an entry, if it points at one of these segments.
-    pub(in crate::log) fn count(&mut self, pba: Pba) -> bool {
+    pub(super) fn count(&mut self, pba: Pba) -> bool {
         count(self.space, &self.blocks, &mut self.entered, pba)
     }
 
     /// Whether an entry of a segment was counted.
-    pub(in crate::log) fn has_entered(&self, slot: SegmentSlot) -> bool {
+    pub(super) fn has_entered(&self, slot: SegmentSlot) -> bool {
         let columns = self.entered.get(self.space.columns_of(slot));
         columns.is_some_and(|entered| entered.iter().any(|entered| *entered > 0))
     }
 
     /// Adds the entries to the valid counts of their segments.
-    pub(in crate::log) fn end(self, segments: &mut SegmentTable) {
+    pub(super) fn end(self, segments: &mut SegmentTable) {
         let columns = self.space.columns_of(SegmentSlot(0)).len();
         for (slot, entered) in (0..).map(SegmentSlot).zip(self.entered.chunks(columns)) {
             let entered: u64 = entered.iter().copied().map(u64::from).sum();

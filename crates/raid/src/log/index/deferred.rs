@@ -27,7 +27,7 @@ const LOOKED_THROUGH: usize = 4096;
 
 /// Address of a block according to a summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Entry {
+pub(super) struct Entry {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) sequence: u64,
     pub(in crate::log) pba: Pba,
@@ -35,7 +35,7 @@ pub(in crate::log) struct Entry {
 
 /// The number of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct Group(usize);
+pub(super) struct Group(usize);
 
 /// Entries that are not in the index yet.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ impl Deferred {
     }
 
     /// Defers an entry.
-    pub(in crate::log) fn push(&mut self, entry: Entry) {
+    pub(super) fn push(&mut self, entry: Entry) {
         let group = &mut self.groups[Lba(entry.lba.0 / self.group_blocks).index()];
         if group.len() == group.capacity() && group.len() >= LOOKED_THROUGH {
             let before = group.len();
@@ -76,7 +76,7 @@ impl Deferred {
 
     /// Whether the entries concern more than `most / 2` blocks. All are examined if there are more
     /// than `most` entries; then their number has at least doubled since the last time.
-    pub(in crate::log) fn exceeds(&mut self, most: u64) -> bool {
+    pub(super) fn exceeds(&mut self, most: u64) -> bool {
         if self.entries <= most {
             return false;
         }
@@ -86,17 +86,17 @@ impl Deferred {
     }
 
     /// Whether no entries are left.
-    pub(in crate::log) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.entries == 0
     }
 
     /// The group of a page.
-    pub(in crate::log) fn group_of(&self, page: Page) -> Group {
+    pub(super) fn group_of(&self, page: Page) -> Group {
         Group(Lba(page.0 * self.page_entries / self.group_blocks).index())
     }
 
     /// A group for some of these pages that is not entered yet.
-    pub(in crate::log) fn near(&self, pages: Range<Page>) -> Option<Group> {
+    pub(super) fn near(&self, pages: Range<Page>) -> Option<Group> {
         if pages.is_empty() {
             return None;
         }
@@ -105,12 +105,12 @@ impl Deferred {
     }
 
     /// The next group from this one on that is not entered yet.
-    pub(in crate::log) fn next(&self, Group(from): Group) -> Option<Group> {
+    pub(super) fn next(&self, Group(from): Group) -> Option<Group> {
         (from..self.groups.len()).find(|group| !self.groups[*group].is_empty()).map(Group)
     }
 
     /// Takes the entries of a group: the newest of each block, ordered by block.
-    pub(in crate::log) fn take(&mut self, Group(group): Group) -> Vec<Entry> {
+    pub(super) fn take(&mut self, Group(group): Group) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.groups[group]);
         self.entries -= entries.len() as u64;
         leave_out_older(&mut entries);

@@ -145,7 +145,7 @@ impl State {
 
     /// Number of absent pages with entries in memory.
     #[must_use]
-    pub(in crate::log) fn pages_replayed(&self) -> u64 {
+    pub(super) fn pages_replayed(&self) -> u64 {
         self.absent.as_ref().map_or(0, |absent| absent.replayed.len() as u64)
     }
 
@@ -163,7 +163,7 @@ impl State {
 
     /// Whether deferred entries of a page remain.
     #[must_use]
-    pub(in crate::log) fn is_to_be_entered(&self, page: Page) -> bool {
+    pub(super) fn is_to_be_entered(&self, page: Page) -> bool {
         let Some(absent) = &self.absent else { return false };
         let deferred = absent.deferred.near(page..Page(page.0 + 1));
         absent.pages.contains_key(&page) || deferred.is_some() && !mutant(Mutant::DeferredLeftAside)
@@ -303,11 +303,7 @@ fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
 ///
 /// # Errors
 /// If a page cannot be loaded.
-pub(in crate::log) async fn present(
-    core: &Rc<Core>,
-    lba: Lba,
-    blocks: u64,
-) -> Result<(), BlockError> {
+pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<(), BlockError> {
     loop {
         let pages = core.state.borrow().pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {

@@ -70,7 +70,7 @@ impl Index {
 
     /// Memory of a page, in bytes.
     #[must_use]
-    pub(in crate::log) fn bytes_of_page(space: &AddressSpace) -> u64 {
+    pub(super) fn bytes_of_page(space: &AddressSpace) -> u64 {
         u64::from(space.page_entries) * in_memory(space.entry_bytes) + ALLOCATED
     }
 
@@ -120,7 +120,7 @@ impl Index {
 
     /// Maps a block as its page on media says; returns its former address.
     #[inline]
-    pub(in crate::log) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
+    pub(super) fn enter(&mut self, lba: Lba, pba: Option<Pba>) -> Option<Pba> {
         if self.is_paged {
             self.take_in(self.page_of(lba));
         }
@@ -133,7 +133,7 @@ impl Index {
     ///
     /// # Panics
     /// If one of them is mapped.
-    pub(in crate::log) fn fill(&mut self, page: Page, entries: &[Entry]) {
+    pub(super) fn fill(&mut self, page: Page, entries: &[Entry]) {
         if self.is_paged {
             self.take_in(page);
         }
@@ -141,14 +141,14 @@ impl Index {
     }
 
     /// Calls `to` with the address of each mapped block of a page, if it is in memory.
-    pub(in crate::log) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
+    pub(super) fn tell(&self, page: Page, mut to: impl FnMut(Pba)) {
         self.tell_all(page, |pba| pba.into_iter().for_each(&mut to));
     }
 
     /// The entries of a page as they are stored, in so many bytes each; `None` if it is not in
     /// memory.
     #[must_use]
-    pub(in crate::log) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
+    pub(super) fn stored(&self, page: Page, entry_bytes: u8) -> Option<StoredEntries> {
         let count = self.count_of(page);
         let stored = || self.table.stored(page, self.page_entries.by, count, entry_bytes);
         self.holds(page).then(stored)
@@ -172,19 +172,19 @@ impl Index {
     }
 
     /// Pins a page, whether it is in memory or not.
-    pub(in crate::log) fn pin(&mut self, page: Page, whom: For) {
+    pub(super) fn pin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.pin(page, whom, here);
     }
 
     /// Unpins a page.
-    pub(in crate::log) fn unpin(&mut self, page: Page, whom: For) {
+    pub(super) fn unpin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
         self.frames.unpin(page, whom, here);
     }
 
     /// Puts an empty page into memory, unless it is there.
-    pub(in crate::log) fn take_in(&mut self, page: Page) {
+    pub(super) fn take_in(&mut self, page: Page) {
         if !self.holds(page) {
             self.table.put(page, true, self.page_entries.by);
             self.frames.come(page);
@@ -217,7 +217,7 @@ impl Index {
 
     /// Number of blocks of the volume in a page.
     #[must_use]
-    pub(in crate::log) fn count_of(&self, page: Page) -> usize {
+    pub(super) fn count_of(&self, page: Page) -> usize {
         let blocks = self.blocks_of(page);
         Lba(blocks.end - blocks.start).index()
     }
@@ -235,7 +235,7 @@ impl Index {
     }
 
     /// The dirty pages, in order.
-    pub(in crate::log) fn changed(&self) -> impl Iterator<Item = Page> {
+    pub(super) fn changed(&self) -> impl Iterator<Item = Page> {
         let words = (0..).step_by(64).zip(&self.changed).filter(|(_, word)| **word != 0);
         words.flat_map(|(first, word)| {
             let set = (0..64).filter(move |bit| word >> bit & 1 == 1);
@@ -252,7 +252,7 @@ impl Index {
     }
 
     /// Marks a page clean: it is being written as it is now.
-    pub(in crate::log) fn mark_fixed(&mut self, page: Page) {
+    pub(super) fn mark_fixed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
         self.changed_pages -= u64::from(*word & bit != 0);
         *word &= !bit;

@@ -26,7 +26,7 @@ use crate::log::segment::pin::pin_all;
 use crate::log::segment::table::Segment;
 
 /// Blocks whose sequence is looked up at a time.
-pub(in crate::log) const LOOKED_UP: usize = 512;
+pub(super) const LOOKED_UP: usize = 512;
 
 /// Most blocks of a partition that are looked up, likewise.
 const LOOKED_UP_MOST: usize = 1 << 19;
@@ -134,7 +134,7 @@ fn enter_page(
 
 /// An entry of a page.
 #[derive(Clone, Copy)]
-pub(in crate::log) struct Told {
+pub(super) struct Told {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) pba: Pba,
     pub(in crate::log) trimmed: bool,
@@ -148,7 +148,7 @@ pub(in crate::log) struct Told {
 
 /// The replayed version of a block compared with its page entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::log) enum Meets {
+pub(super) enum Meets {
     /// The page entry is invalid.
     LeftOut,
     /// Neither is valid, although some stripe has to hold a version.
@@ -162,7 +162,7 @@ pub(in crate::log) enum Meets {
 impl Told {
     /// Compares the entry with a replayed version of that sequence; no entry of the page is newer
     /// than `bound`.
-    pub(in crate::log) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
+    pub(super) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
         match replayed {
             None if !self.counts && self.promised => Meets::Missing,
             _ if !self.counts => Meets::LeftOut,
@@ -174,7 +174,7 @@ impl Told {
 }
 
 /// Calls `to` with the entries of a page at some positions.
-pub(in crate::log) fn tell(
+pub(super) fn tell(
     state: &mut State,
     page: Page,
     block: &MappingBlock,
@@ -207,7 +207,7 @@ pub(in crate::log) fn tell(
 }
 
 /// Bound of the sequences of all entries in a page.
-pub(in crate::log) fn bound_of(block: &MappingBlock) -> u64 {
+pub(super) fn bound_of(block: &MappingBlock) -> u64 {
     block.coverage.sequence.saturating_sub(1).max(1)
 }
 
@@ -250,7 +250,7 @@ pub(in crate::log) async fn look_up_for_weak(
 }
 
 /// The version that a page entry points at.
-pub(in crate::log) struct Known {
+pub(super) struct Known {
     pub(in crate::log) lba: Lba,
     pub(in crate::log) sequence: u64,
     pub(in crate::log) pba: Pba,
@@ -259,7 +259,7 @@ pub(in crate::log) struct Known {
 }
 
 /// Sequences of the versions that page entries point at.
-pub(in crate::log) async fn look_up(
+pub(super) async fn look_up(
     core: &Rc<Core>,
     entries: &[(Lba, Pba)],
 ) -> Result<Vec<Known>, Unusable> {

@@ -23,9 +23,9 @@ pub(in crate::log) struct Candidate {
 }
 
 /// Orders copies with the same sequence. A copy in a segment that may be dead ranks last.
-pub(in crate::log) type Rank = (bool, bool, i128);
+type Rank = (bool, bool, i128);
 
-pub(in crate::log) fn rank(state: &State, pba: Pba) -> Rank {
+pub(super) fn rank(state: &State, pba: Pba) -> Rank {
     let segment = &state.segments[state.space.place(pba).slot];
     let sealed = segment.phase == Phase::Sealed;
     let age = i128::from(segment.id);
@@ -85,36 +85,36 @@ impl Partition {
     }
 
     /// The sequence of the replayed version of a block.
-    pub(in crate::log) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
+    pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
         state.index.get(lba)?;
         Some(self.sequences.get(lba))
     }
 
     /// Records an upper bound for the sequence of an entry.
-    pub(in crate::log) fn bound(&mut self, lba: Lba, sequence: u64) {
+    pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
         self.sequences.set(lba, sequence);
     }
 
     /// As [`bound`](Self::bound), for all mapped entries of a page.
-    pub(in crate::log) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
+    pub(super) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
         self.sequences.set_all(first, entries, sequence);
     }
 
     /// Records that a block was written before the page that maps it, wherever its newest version
     /// is. A settled segment may hold an older one that the page lacks, and a weak trim hides that.
-    pub(in crate::log) fn note_written(&mut self, lba: Lba) {
+    pub(super) fn note_written(&mut self, lba: Lba) {
         if self.sequences.get(lba) == 0 {
             self.sequences.set(lba, 1);
         }
     }
 
     /// Records that some stripe must hold a version of this block.
-    pub(in crate::log) fn note_promised(&mut self, lba: Lba) {
+    pub(super) fn note_promised(&mut self, lba: Lba) {
         self.promised.push(lba);
     }
 
     /// Whether there are more of them than crashes leave.
-    pub(in crate::log) fn has_many_promised(&self) -> bool {
+    pub(super) fn has_many_promised(&self) -> bool {
         self.promised.len() > PROMISED_MOST
     }
 
@@ -125,17 +125,17 @@ impl Partition {
     }
 
     /// Records that a copy marks a lost block.
-    pub(in crate::log) fn note_lost(&mut self, pba: Pba) {
+    pub(super) fn note_lost(&mut self, pba: Pba) {
         self.lost.insert(pba);
     }
 
     /// Records that the exact sequence of a page's entry is known.
-    pub(in crate::log) fn note_exact(&mut self, lba: Lba) {
+    pub(super) fn note_exact(&mut self, lba: Lba) {
         self.exact.insert(lba);
     }
 
     /// The entry of a block if its age relative to a sequence is unknown.
-    pub(in crate::log) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
+    pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
         let pba = state.index.get(lba)?;
         let settled = state.segments[state.space.place(pba).slot].settled;
         let newer = sequence > self.sequences.get(lba);
@@ -253,10 +253,10 @@ impl Partition {
 
 /// Limit of deferred entries: about 100 MiB. On large volumes it is an eighth of the blocks, which
 /// takes less memory than the index.
-pub(in crate::log) const DEFERRED_MOST: u64 = 1 << 22;
+const DEFERRED_MOST: u64 = 1 << 22;
 
-pub(in crate::log) const DEFERRED_PART: u64 = 8;
+const DEFERRED_PART: u64 = 8;
 
 /// Limit of blocks whose newest version only weak stripes may hold; beyond it all summaries are
 /// read.
-pub(in crate::log) const PROMISED_MOST: usize = 1 << 21;
+const PROMISED_MOST: usize = 1 << 21;

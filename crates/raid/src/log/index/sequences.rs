@@ -181,7 +181,7 @@ impl Sequences {
     }
 
     #[inline]
-    pub(in crate::log) fn get(&self, lba: Lba) -> u64 {
+    pub(super) fn get(&self, lba: Lba) -> u64 {
         match self {
             Self::Dense { start, sequences, told } => {
                 let at = Lba(lba.0 - start).index();
@@ -193,7 +193,7 @@ impl Sequences {
 
     /// Sets the sequence of a block.
     #[inline]
-    pub(in crate::log) fn set(&mut self, lba: Lba, sequence: u64) {
+    pub(super) fn set(&mut self, lba: Lba, sequence: u64) {
         match self {
             Self::Dense { start, sequences, .. } => {
                 // Even zero is recorded as known, although it was never assigned.
@@ -205,7 +205,7 @@ impl Sequences {
 
     /// Sets the sequence of all mapped entries of the page that begins with `first`, none of which
     /// is known.
-    pub(in crate::log) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
+    pub(super) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
         match self {
             Self::Dense { start, told, .. } => {
                 told.set_all(Lba(first.0 - *start).index(), entries, sequence);
@@ -232,14 +232,14 @@ impl Sequences {
     ///
     /// # Panics
     /// If it is dense.
-    pub(in crate::log) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
+    pub(super) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
         let Self::Sparse(known) = self else { unreachable!("few blocks were replayed") };
         (0..).map(Page).zip(known.pages).filter(|(_, of_page)| !of_page.is_empty())
     }
 }
 
 /// The sequence of a block among those of its page.
-pub(in crate::log) fn sequence_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
+pub(super) fn sequence_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
     known.binary_search_by_key(&lba, |(known, _)| *known).ok().map(|at| known[at].1)
 }
 

@@ -47,4 +47,4 @@ impl Looks {
 }
 
 /// Blocks examined in the index before yielding: about 100 us.
-pub(in crate::log) const LOOK_STEP: u64 = 1 << 14;
+const LOOK_STEP: u64 = 1 << 14;

@@ -98,7 +98,7 @@ fn assert_counted(state: &State, before: &Valid) {
 
 impl State {
     /// Drops tombstones that hide nothing, and counts the others in their segments.
-    pub(in crate::log) fn settle_tombstones(&mut self) {
+    pub(super) fn settle_tombstones(&mut self) {
         mark_if(Mark::TombstoneForgotten, || self.tombstones.values().any(|count| *count == 0));
         self.tombstones.retain(|_, count| *count > 0);
         for pba in self.tombstones.keys() {

@@ -47,7 +47,7 @@ pub(in crate::log) struct Membership {
 impl Membership {
     /// Makes a drive a member; returns the handle for its commands.
     #[must_use]
-    pub(in crate::log) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
+    pub(super) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
         let released = Gate::new();
         let handle = Rc::new(Attached { device, released: released.clone() });
         (Self { handle: Rc::downgrade(&handle), released }, handle)
@@ -66,7 +66,7 @@ impl Membership {
     }
 
     /// Waits until it has ended.
-    pub(in crate::log) async fn ended(&self) {
+    pub(super) async fn ended(&self) {
         while !self.has_ended() {
             self.released.wait().await;
         }

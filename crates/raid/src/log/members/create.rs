@@ -247,7 +247,7 @@ async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2]
 }
 
 /// Whether a zone can be written once it is empty.
-pub(in crate::log) fn is_usable(info: &ZoneInfo) -> bool {
+pub(super) fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 

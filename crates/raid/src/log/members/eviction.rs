@@ -63,7 +63,7 @@ impl State {
     /// Gives up a segment because of a member. If that member has prevented segments from being
     /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
     /// whether it was evicted.
-    pub(in crate::log) fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
+    fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].phase == Phase::Open {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.next_segment);
@@ -169,7 +169,7 @@ impl State {
 }
 
 impl Core {
-    pub(in crate::log) fn note_read_failure(
+    pub(super) fn note_read_failure(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -292,4 +292,4 @@ impl Core {
 }
 
 /// Failed writes in a row after which a member is taken out of service.
-pub(in crate::log) const WRITE_FAILURES_TO_FAIL: u32 = 3;
+const WRITE_FAILURES_TO_FAIL: u32 = 3;

@@ -175,7 +175,7 @@ impl Core {
 }
 
 /// Attempts at resetting a zone.
-pub(in crate::log) const RESET_TRIES: u32 = 3;
+const RESET_TRIES: u32 = 3;
 
 /// A read of a member that did not complete on submit.
 pub(in crate::log) struct Asked {
@@ -189,10 +189,7 @@ pub(in crate::log) struct Asked {
 
 /// Resets a zone and reads it. The contents of a zone that was not reset would come back once the
 /// death of its segment is no longer recorded.
-pub(in crate::log) async fn reset_and_look(
-    device: &dyn ZonedDevice,
-    zone: ZoneId,
-) -> Result<(), Status> {
+async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
     device.manage(zone, ZoneAction::Reset).await?;
     let report = device.report_by(zone, 1, ReportOptions::default()).await?;
     let empty = |info: &ZoneInfo| info.zone == zone && info.state == ZoneState::Empty;

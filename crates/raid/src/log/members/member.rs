@@ -43,12 +43,12 @@ pub(in crate::log) struct FailuresBefore(u64);
 impl WriteFailures {
     /// To be kept with a command until its outcome is known.
     #[must_use]
-    pub(in crate::log) fn before(&self) -> FailuresBefore {
+    pub(super) fn before(&self) -> FailuresBefore {
         FailuresBefore(self.noted)
     }
 
     /// Records a failure; returns the number in a row.
-    pub(in crate::log) fn note(&mut self, before: FailuresBefore) -> u32 {
+    pub(super) fn note(&mut self, before: FailuresBefore) -> u32 {
         if before == self.before() {
             self.in_row += 1;
             self.noted += 1;
@@ -57,7 +57,7 @@ impl WriteFailures {
     }
 
     /// A command succeeded, so failures before it no longer count as a row.
-    pub(in crate::log) fn end_row(&mut self) {
+    pub(super) fn end_row(&mut self) {
         self.in_row = 0;
     }
 }

@@ -50,7 +50,7 @@ pub(in crate::log) async fn replace(
 
 /// Puts a drive into a slot, without rebuilding anything yet. The caller has the permit for
 /// membership changes.
-pub(in crate::log) async fn put_in(
+pub(super) async fn put_in(
     core: &Rc<Core>,
     column: Column,
     device: Rc<dyn ZonedDevice>,
@@ -147,10 +147,7 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
 ///
 /// # Errors
 /// The requirement that it lacks.
-pub(in crate::log) fn check_fit(
-    state: &State,
-    device: &dyn ZonedDevice,
-) -> Result<(), ReplaceError> {
+pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
     let config = &state.config;
     let geometry = device.geometry();
     check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)

@@ -98,17 +98,14 @@ impl Spares {
     }
 
     /// Takes the spare that has waited longest, for a slot.
-    pub(in crate::log) fn take(
-        &mut self,
-        column: Column,
-    ) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
+    pub(super) fn take(&mut self, column: Column) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
         let (device, uuid) = self.waiting.pop_front()?;
         self.taken.push(Taken { column, uuid, outcome: None });
         Some((device, uuid))
     }
 
     /// Records whether the last one is in service, or failed.
-    pub(in crate::log) fn note(&mut self, outcome: Result<(), ReplaceError>) {
+    pub(super) fn note(&mut self, outcome: Result<(), ReplaceError>) {
         if let Some(taken) = self.taken.last_mut() {
             taken.outcome = Some(outcome);
         }

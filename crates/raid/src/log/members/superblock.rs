@@ -43,7 +43,7 @@ impl SuperblockLog {
     }
 
     /// Sets the superblock zones of a slot's new drive.
-    pub(in crate::log) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
+    pub(super) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
         self.cursors.borrow_mut()[column.index()] = Some(cursor);
     }
 
@@ -434,7 +434,7 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
 
 /// The block and metadata of a record.
 #[must_use]
-pub(in crate::log) fn sealed_payload(record: &SuperblockRecord) -> Payload {
+pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
     let block = record.encode();
     structured_payload(
         record.config.array,

@@ -7,7 +7,7 @@ use crate::log::members::member::Member;
 
 impl State {
     /// Whether a member in service has fewer zones left than the volume needs.
-    pub(in crate::log) fn is_worn_out(&self, member: &Member) -> bool {
+    pub(super) fn is_worn_out(&self, member: &Member) -> bool {
         self.usable_zones(member).is_some_and(|usable| usable < self.zones_needed())
     }
 
@@ -53,7 +53,7 @@ impl State {
 
     /// Zones that a member needs for the current writing.
     #[must_use]
-    pub(in crate::log) fn zones_needed_to_write(&self) -> u32 {
+    pub(super) fn zones_needed_to_write(&self) -> u32 {
         let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
         needed.max(self.zones_needed())
     }

@@ -24,7 +24,7 @@ const RUN_BLOCKS: usize = 32;
 
 /// Address of a block on a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Spot {
+pub(super) struct Spot {
     /// The member's slot.
     pub column: Column,
     /// The place on its drive.
@@ -45,13 +45,13 @@ impl Spot {
 
 /// Whether [`gather_seen`] reads these blocks in the given order, each by itself.
 #[must_use]
-pub(in crate::log) fn are_in_order(spots: &[Spot]) -> bool {
+pub(super) fn are_in_order(spots: &[Spot]) -> bool {
     spots.is_sorted_by(|one, next| one.order() < next.order())
 }
 
 /// A block as a drive returned it.
 #[derive(Clone, Copy)]
-pub(in crate::log) struct RawBlock<'a> {
+pub(super) struct RawBlock<'a> {
     of: &'a Payload,
     at: usize,
 }
@@ -59,12 +59,12 @@ pub(in crate::log) struct RawBlock<'a> {
 impl<'a> RawBlock<'a> {
     /// The data, sharing memory.
     #[must_use]
-    pub(in crate::log) fn data(self) -> Bytes {
+    pub(super) fn data(self) -> Bytes {
         self.of.block(self.at)
     }
 
     #[must_use]
-    pub(in crate::log) fn oob(self) -> &'a [u8] {
+    pub(super) fn oob(self) -> &'a [u8] {
         self.of.oob_of(self.at)
     }
 }
@@ -92,7 +92,7 @@ impl Run {
     }
 }
 
-pub(in crate::log) struct Gathered {
+pub(super) struct Gathered {
     /// In the order of addresses.
     runs: Vec<Run>,
     /// The run of the last lookup: most lookups are in order.
@@ -102,7 +102,7 @@ pub(in crate::log) struct Gathered {
 impl Gathered {
     /// The answer for a block; `None` if it was not requested.
     #[must_use]
-    pub(in crate::log) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
+    pub(super) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {
         let last = self.last.get();
         let there = |run: usize| Some((run, self.runs.get(run)?.index_of(spot)?));
         let search = || {
@@ -117,14 +117,14 @@ impl Gathered {
 }
 
 /// Reads blocks in any order, of which some may be named more than once.
-pub(in crate::log) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
+pub(super) async fn gather(core: &Rc<Core>, spots: Vec<Spot>) -> Gathered {
     gather_seen(core, spots, |_, _| ()).await
 }
 
 /// Reads blocks as [`gather`] does. `see` gets the blocks that complete on submit, each with its
 /// number in the order, before more is read, unless some reads are already pending. Those blocks
 /// are then still in the processor's caches, and the next read is on its way.
-pub(in crate::log) async fn gather_seen(
+pub(super) async fn gather_seen(
     core: &Rc<Core>,
     mut spots: Vec<Spot>,
     mut see: impl FnMut(usize, RawBlock<'_>),
@@ -181,7 +181,7 @@ fn blocks_of(run: &[Spot]) -> u32 {
 }
 
 /// Address of a block, unless its member is missing.
-pub(in crate::log) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
+pub(super) fn spot_of(state: &State, place: BlockPlace) -> Option<Spot> {
     let segment = &state.segments[place.slot];
     let zone = segment.zones[place.column.index()]?.zone;
     let offset = segment.geometry.offset_of(place.block);

@@ -32,7 +32,7 @@ use crate::log::read::route::Route;
 use crate::scheme::ColumnSet;
 
 /// Reads data blocks by place, reconstructing those on slow drives. The segments must be pinned.
-pub(in crate::log) async fn read_hedged(
+pub(super) async fn read_hedged(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,
 ) -> Vec<Option<FoundBlock>> {
@@ -40,7 +40,7 @@ pub(in crate::log) async fn read_hedged(
     read_by(core, places, route).await
 }
 
-pub(in crate::log) async fn read_by(
+pub(super) async fn read_by(
     core: &Rc<Core>,
     places: Vec<BlockPlace>,
     route: Route,
@@ -213,7 +213,7 @@ async fn repair_all(
 }
 
 /// Reads one data block as [`read_places`] does.
-pub(in crate::log) async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
+pub(super) async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
     let spot = spot_of(&core.state.borrow(), place);
     let Some(spot) = spot else {
         return Box::pin(read_places(core, &[place])).await.pop().flatten();

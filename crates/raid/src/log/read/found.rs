@@ -13,4 +13,4 @@ pub(in crate::log) struct FoundBlock {
 }
 
 /// Attempts at a block that can be neither read nor reconstructed.
-pub(in crate::log) const TRIES: u32 = 4;
+pub(super) const TRIES: u32 = 4;

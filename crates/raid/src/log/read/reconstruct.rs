@@ -46,7 +46,7 @@ struct Source {
 
 /// The sources of a block.
 #[derive(Clone)]
-pub(in crate::log) struct Plan {
+pub(super) struct Plan {
     place: BlockPlace,
     geometry: SegmentGeometry,
     stripe: u32,
@@ -56,7 +56,7 @@ pub(in crate::log) struct Plan {
 
 impl Plan {
     /// The blocks that it reads.
-    pub(in crate::log) fn spots(&self) -> impl Iterator<Item = Spot> {
+    pub(super) fn spots(&self) -> impl Iterator<Item = Spot> {
         self.sources.iter().map(|source| self.spot(source))
     }
 
@@ -85,11 +85,7 @@ pub(in crate::log) async fn rebuild_blocks(
 
 /// A plan for each place without some columns; `None` if too few other columns are present. A
 /// stripe table lookup for one block of a chunk serves the others.
-pub(in crate::log) fn plan_all(
-    core: &Core,
-    places: &[BlockPlace],
-    except: ColumnSet,
-) -> Vec<Option<Plan>> {
+pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Option<Plan>> {
     let mut state = core.state.borrow_mut();
     let mut rows_searched = 0;
     let mut plans: Vec<Option<Plan>> = Vec::with_capacity(places.len());
@@ -110,7 +106,7 @@ pub(in crate::log) fn plan_all(
 
 /// The blocks at some places, and the corresponding blocks of their stripes, on all present
 /// members.
-pub(in crate::log) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
+pub(super) fn spots_of_stripes(state: &State, places: &[BlockPlace]) -> Vec<Spot> {
     let mut spots = Vec::new();
     for place in places {
         spots.extend(spot_of(state, *place));
@@ -154,7 +150,7 @@ fn plan(
 
 /// Reconstructs a block from blocks that were read, each of which is verified first (except under a
 /// mutant).
-pub(in crate::log) fn rebuild_from(
+pub(super) fn rebuild_from(
     core: &Core,
     plan: &Plan,
     gathered: &Gathered,

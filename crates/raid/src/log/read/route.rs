@@ -9,7 +9,7 @@ use zoneweave_runtime::Nanos;
 
 /// The way in which a read is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) enum Route {
+pub(super) enum Route {
     /// On its drives, without a time limit.
     Direct,
     /// On its drives; late from this time on.
@@ -19,13 +19,13 @@ pub(in crate::log) enum Route {
 }
 
 impl State {
-    pub(in crate::log) fn is_hedging(&self) -> bool {
+    pub(super) fn is_hedging(&self) -> bool {
         self.hedge.hedging != Hedging::OFF && self.scheme().tolerated_losses() > 0
     }
 
     /// The bound that drives hardly ever exceed for a read of that size: the (lower) median of
     /// their bounds.
-    pub(in crate::log) fn usual_bound(&self, size: usize) -> Option<u64> {
+    pub(super) fn usual_bound(&self, size: usize) -> Option<u64> {
         let hedging = &self.hedge.hedging;
         let here = self.members.iter().filter(|member| member.device.is_some());
         let known = here.filter_map(|member| member.pace.usual[size].bound(hedging));
@@ -67,11 +67,7 @@ impl State {
     }
 
     /// Chooses the route of blocks. The clock is read only if it matters.
-    pub(in crate::log) fn route(
-        &mut self,
-        places: &[BlockPlace],
-        clock: impl Fn() -> Nanos,
-    ) -> Route {
+    pub(super) fn route(&mut self, places: &[BlockPlace], clock: impl Fn() -> Nanos) -> Route {
         if !self.is_hedging() || places.is_empty() {
             return Route::Direct;
         }
@@ -116,11 +112,7 @@ impl State {
     }
 
     /// Decides whether a late read is also reconstructed, and without which drives.
-    pub(in crate::log) fn hedge_late(
-        &mut self,
-        places: &[BlockPlace],
-        now: Nanos,
-    ) -> Option<ColumnSet> {
+    pub(super) fn hedge_late(&mut self, places: &[BlockPlace], now: Nanos) -> Option<ColumnSet> {
         let mut late = ColumnSet::default();
         for (column, _) in columns_of(places) {
             if self.members[column.index()].pace.owes_any(now) {
@@ -142,7 +134,7 @@ impl State {
     }
 
     /// Records the end of a late read.
-    pub(in crate::log) fn late_read_ended(&mut self) {
+    pub(super) fn late_read_ended(&mut self) {
         self.hedge.left_behind -= 1;
     }
 

@@ -34,7 +34,7 @@ impl State {
     /// Expected lifetime of blocks relocated out of a segment. A block that outlived others of a
     /// short-lived segment is not yet long-lived.
     #[must_use]
-    pub(in crate::log) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
+    pub(super) fn lifetime_of_moved(&self, slot: SegmentSlot) -> Lifetime {
         match self.segments[slot].stream {
             StreamKind::User => self.segments[slot].lifetime,
             StreamKind::Relocation => Lifetime::Long,
@@ -42,7 +42,7 @@ impl State {
     }
 
     /// Records the lifetime of a short-lived segment of users.
-    pub(in crate::log) fn note_lifespan(&mut self, slot: SegmentSlot) {
+    pub(super) fn note_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
             let first = !self.lifespans.have_bound();

@@ -107,7 +107,7 @@ impl State {
 
     /// Whether drives are faster than the engine, and reads complete on submit.
     #[must_use]
-    pub(in crate::log) fn reads_at_once(&self) -> bool {
+    pub(super) fn reads_at_once(&self) -> bool {
         let waits = |member: &Member| member.device.is_some() && !member.answers_at_once;
         self.policy.fast_drives && !self.members.iter().any(waits)
     }
@@ -132,7 +132,7 @@ impl State {
     }
 
     /// Claims a segment for relocation: other tasks leave it alone.
-    pub(in crate::log) fn begin_move(&mut self, slot: SegmentSlot) {
+    fn begin_move(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         segment.busy = true;
         segment.valid_before_move = segment.valid;
@@ -140,7 +140,7 @@ impl State {
     }
 
     /// Ends the relocation of a segment that is empty or given up.
-    pub(in crate::log) fn end_move(&mut self, slot: SegmentSlot) {
+    fn end_move(&mut self, slot: SegmentSlot) {
         if let Some(segment) = self.segments.get_mut(slot) {
             segment.busy = false;
             segment.valid_before_move = 0;

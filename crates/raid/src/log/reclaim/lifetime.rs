@@ -90,7 +90,7 @@ impl Lifespans {
         self.bound.is_some()
     }
 
-    pub(in crate::log) fn note(&mut self, lived: u64) {
+    pub(super) fn note(&mut self, lived: u64) {
         self.sum = self.sum.saturating_add(lived);
         self.count += 1;
         if self.count == SEGMENTS_PER_BOUND {
@@ -99,7 +99,7 @@ impl Lifespans {
         }
     }
 
-    pub(in crate::log) fn of(&self, lived: u64) -> Lifetime {
+    pub(super) fn of(&self, lived: u64) -> Lifetime {
         match self.bound {
             Some(bound) if lived >= bound => Lifetime::Long,
             _ => Lifetime::Short,
@@ -107,7 +107,7 @@ impl Lifespans {
     }
 
     /// Records a write, if the block is watched; returns whether that changed the judgement.
-    pub(in crate::log) fn watch(&mut self, lba: Lba, now: u64) -> bool {
+    pub(super) fn watch(&mut self, lba: Lba, now: u64) -> bool {
         // Hashed, so that no stride of requests is overrepresented.
         let spread = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
         if !spread.is_multiple_of(self.one_in) {

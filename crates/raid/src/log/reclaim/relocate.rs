@@ -47,7 +47,7 @@ pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME
 
 /// Relocates every live block of a segment that the caller has claimed. Returns `false` if writes
 /// stopped.
-pub(in crate::log) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
     // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
@@ -158,7 +158,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
 /// Relocates blocks in batches, two at a time, so that reading one overlaps writing the other.
 /// While more blocks are about to be queued, partial stripes wait to be filled: padding them would
 /// cost the space that relocation is to gain.
-pub(in crate::log) struct Mover {
+struct Mover {
     core: Rc<Core>,
     waiting: VecDeque<ListedBlock>,
     batch: usize,
@@ -242,7 +242,7 @@ impl Mover {
         }
     }
 
-    pub(in crate::log) fn core(&self) -> &Rc<Core> {
+    fn core(&self) -> &Rc<Core> {
         &self.core
     }
 
@@ -326,7 +326,7 @@ impl Mover {
 
     /// Queues blocks, then waits for the batches before the last: their stripes are full by then,
     /// unless blocks that died meanwhile leave a stripe partial.
-    pub(in crate::log) async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
+    async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
         let data = blocks.iter().filter(|block| matches!(block, Moving::Data(_))).count();
         let moved = queue_blocks(&self.core, self.lifetime, blocks);
         self.under_way.extend(moved.map(|moved| Batch { moved, blocks: data, held }));

@@ -14,14 +14,14 @@
 use crate::log::format::StreamKind;
 
 /// Shares are expressed in parts of this number.
-pub(in crate::log) const WHOLE: u64 = 64;
+const WHOLE: u64 = 64;
 
 /// Most blocks by which one side may be ahead of the other.
 const SLACK_MOST: u64 = 512;
 
 /// The free space and its bounds, in blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::log) struct Level {
+pub(super) struct Level {
     /// Blocks that can be written.
     pub(in crate::log) room: u64,
     /// Room that users' writes leave to relocation.
@@ -33,13 +33,13 @@ pub(in crate::log) struct Level {
 impl Level {
     /// Whether collection should run.
     #[must_use]
-    pub(in crate::log) fn is_low(&self) -> bool {
+    pub(super) fn is_low(&self) -> bool {
         self.window > 0 && self.room < self.floor + self.window
     }
 
     /// Users' share of all writes, in parts of [`WHOLE`].
     #[must_use]
-    pub(in crate::log) fn users_share(&self) -> u64 {
+    pub(super) fn users_share(&self) -> u64 {
         if !self.is_low() {
             return WHOLE;
         }
@@ -67,7 +67,7 @@ impl Pace {
     }
 
     /// Records that so many blocks are written, in segments of a size.
-    pub(in crate::log) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
+    pub(super) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
         // Relocation of damaged segments gets a part even if writes are not shared.
         let share = share.min(WHOLE * 7 / 8);
         let slack = (segment / 8).clamp(1, SLACK_MOST);
@@ -84,7 +84,7 @@ impl Pace {
 
     /// Whether a stream has used up its share until the other one writes.
     #[must_use]
-    pub(in crate::log) fn is_ahead(&self, kind: StreamKind) -> bool {
+    pub(super) fn is_ahead(&self, kind: StreamKind) -> bool {
         let credit = match kind {
             StreamKind::User => self.credit,
             StreamKind::Relocation => -self.credit,

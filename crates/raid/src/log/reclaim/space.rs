@@ -132,7 +132,7 @@ impl State {
 
     /// The need that collection has to serve.
     #[must_use]
-    pub(in crate::log) fn need_of_room(&self) -> Need {
+    pub(super) fn need_of_room(&self) -> Need {
         if self.window_segments() > 0 {
             return if self.level().is_low() { Need::Segments } else { Need::Nothing };
         }
@@ -214,7 +214,7 @@ impl State {
 
     /// Data blocks of a full-width segment in the place of this one: a narrow segment holds fewer.
     #[must_use]
-    pub(in crate::log) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
+    pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
         let own = segment.geometry.data_blocks();
         if segment.geometry.scheme().is_narrow() {
             own.max(self.relocation_shape().data_blocks())
@@ -269,7 +269,7 @@ impl State {
     /// free ones, or a slot if every drive has more free zones than there are slots. Otherwise
     /// relocation takes more of it than it gives.
     #[must_use]
-    pub(in crate::log) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
+    pub(super) fn frees_what_is_scarce(&self, segment: &Segment) -> bool {
         let free = self.free_segments() as usize;
         if !segment.geometry.scheme().is_narrow() {
             return true;
@@ -282,7 +282,7 @@ impl State {
 
     /// Whether there is room to move blocks to.
     #[must_use]
-    pub(in crate::log) fn can_move(&self) -> bool {
+    pub(super) fn can_move(&self) -> bool {
         self.relocation.is_open() || self.free_segments() > 0
     }
 }

@@ -18,7 +18,7 @@ use crate::log::write::policy::lanes::Collection;
 impl State {
     /// The segment to be relocated next, if any.
     #[must_use]
-    pub(in crate::log) fn victim(&self, need: Need) -> Option<SegmentSlot> {
+    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
         let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
         let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
         if least.is_some() || need == Need::Nothing {

@@ -86,7 +86,7 @@ pub struct DriveVerdict {
 }
 
 /// The membership chosen, as a state without segments.
-pub(in crate::log) struct Assembly {
+pub(super) struct Assembly {
     pub(in crate::log) state: State,
     pub(in crate::log) superblock: SuperblockLog,
     pub(in crate::log) verdicts: Vec<DriveVerdict>,
@@ -104,7 +104,7 @@ struct Drive {
     records: DriveRecords,
 }
 
-pub(in crate::log) async fn assemble(
+pub(super) async fn assemble(
     offered: Vec<OfferedDrive>,
     options: &OpenOptions,
     failed: Option<PolicyError>,

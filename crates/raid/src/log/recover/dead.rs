@@ -15,11 +15,7 @@ use crate::scheme::Column;
 
 /// Keeps the deaths of segments of which blocks remain, in these zones or in zones whose content is
 /// unknown.
-pub(in crate::log) fn keep_deaths(
-    state: &mut State,
-    mut unclear: Unclear,
-    left: &[(u64, Column, ZoneId)],
-) {
+pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64, Column, ZoneId)]) {
     let columns = state.scheme().columns();
     let unseen = |column: &Column| state.members[column.index()].device.is_none();
     unclear.unseen = state.scheme().iter().filter(unseen).collect();
@@ -32,7 +28,7 @@ pub(in crate::log) fn keep_deaths(
 }
 
 /// Resets the zones that `find` classified as useless, and makes that durable.
-pub(in crate::log) async fn reset_dead(core: &Rc<Core>) -> Result<(), StopReason> {
+pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), StopReason> {
     let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
     let mut reset = BTreeSet::new();
     for (column, zone, resets) in zones {

@@ -39,7 +39,7 @@ impl Twins {
     pub(in crate::log) const MOST: usize = 1 << 20;
 
     /// Whether no more of them are remembered.
-    pub(in crate::log) fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.copies.len() >= Self::MOST
     }
 
@@ -51,7 +51,7 @@ impl Twins {
     }
 
     /// Frees segments whose valid blocks all have a duplicate in a segment that is needed anyway.
-    pub(in crate::log) fn free_segments(self, state: &mut State) {
+    pub(super) fn free_segments(self, state: &mut State) {
         if self.copies.is_empty() {
             return;
         }

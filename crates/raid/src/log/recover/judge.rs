@@ -48,7 +48,7 @@ pub(in crate::log) struct Judgement {
 }
 
 /// Judges one segment and enters the valid blocks of its last span.
-pub(in crate::log) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
+pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let slot = found.slot;
     let (geometry, known) = {
         let state = core.state.borrow();

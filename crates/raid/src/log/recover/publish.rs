@@ -31,7 +31,7 @@ use crate::log::volume::Volume;
 ///
 /// # Errors
 /// If writes stop, or recovery has to begin anew.
-pub(in crate::log) async fn publish(
+pub(super) async fn publish(
     core: &Rc<Core>,
     candidates: Vec<Candidate>,
     seals: Vec<SealRecord>,

@@ -32,7 +32,7 @@ fn version(record: &SuperblockRecord) -> Version {
 
 /// The newest record that a drive has, as far as it can be read.
 #[derive(Clone, Copy)]
-pub(in crate::log) struct Newest<'a> {
+pub(super) struct Newest<'a> {
     pub(in crate::log) record: &'a SuperblockRecord,
     /// Whether there may be a newer one.
     pub(in crate::log) may_hide_newer: bool,
@@ -43,7 +43,7 @@ pub(in crate::log) struct Newest<'a> {
 /// whose record is of an older lineage, was kept from the start by a crash. The sign is that its
 /// own record has in service one of the present drives that carry the table's version: a forced
 /// start without these would have marked them failed.
-pub(in crate::log) fn follows(
+pub(super) fn follows(
     own: &SuperblockRecord,
     table: &SuperblockRecord,
     present: &[Newest<'_>],
@@ -110,7 +110,7 @@ fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt:
 }
 
 /// The newest record of the membership's valid version, and whether choosing it took force.
-pub(in crate::log) fn choose<'a>(
+pub(super) fn choose<'a>(
     newest: &[Option<Newest<'a>>],
     options: &OpenOptions,
 ) -> Result<(&'a SuperblockRecord, bool), OpenError> {
@@ -221,7 +221,7 @@ fn furthest(present: &[Newest<'_>], in_doubt: bool) -> BTreeSet<u64> {
     furthest.map(|record| record.lineage).collect()
 }
 
-pub(in crate::log) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
+pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
     mark(Mark::TooFewMembersRefused);
     OpenError::TooFewMembers {
         name: record.config.name.clone(),

@@ -82,7 +82,7 @@ impl DriveRecords {
 
     /// The superblock zones: zones with records, completed by the first empty one. (With a write
     /// unit of several blocks, a crash may leave a part of one in front of its record.)
-    pub(in crate::log) fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
+    fn superblock_zones(&self) -> Option<[ZoneId; 2]> {
         let with_records: BTreeSet<_> = self.records.iter().map(|(zone, _)| *zone).collect();
         let mut zones: Vec<_> = with_records.into_iter().collect();
         let searched = searched_zones(&self.zones);
@@ -96,7 +96,7 @@ impl DriveRecords {
     }
 
     /// Position of the next record: after the newest, with the other zone to be reset first.
-    pub(in crate::log) fn cursor(&self) -> Option<SuperblockCursor> {
+    pub(super) fn cursor(&self) -> Option<SuperblockCursor> {
         let zones = self.superblock_zones()?;
         if self.records.is_empty() && mutant(Mutant::BlankDriveAdopted) {
             return Some(SuperblockCursor { zones, current: 1, next: 0, other_dirty: false });
@@ -219,7 +219,7 @@ async fn read_blocks(device: &dyn ZonedDevice, zone: ZoneId, count: u32) -> Vec<
     blocks
 }
 
-pub(in crate::log) async fn read_stubbornly(
+pub(super) async fn read_stubbornly(
     device: &dyn ZonedDevice,
     at: ZoneAddress,
 ) -> Result<Payload, Status> {

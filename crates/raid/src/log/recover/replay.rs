@@ -53,7 +53,7 @@ const REPLAYED_PART: u64 = 8;
 ///
 /// # Errors
 /// If the checkpoint that was read turns out to be invalid.
-pub(in crate::log) async fn build_index(
+pub(super) async fn build_index(
     core: &Rc<Core>,
     weak: Vec<WeakBlock>,
 ) -> Result<Vec<Candidate>, Unusable> {

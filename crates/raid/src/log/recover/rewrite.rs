@@ -26,10 +26,7 @@ const RESCUED_BLOCKS: usize = 512;
 ///
 /// # Errors
 /// If writes stop.
-pub(in crate::log) async fn rescue(
-    core: &Rc<Core>,
-    candidates: &[Candidate],
-) -> Result<(), StopReason> {
+pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), StopReason> {
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().relocation_shape().stripe_blocks();

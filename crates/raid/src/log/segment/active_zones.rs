@@ -33,7 +33,7 @@ const ACTIVE_MARGIN: u32 = 3;
 ///
 /// If drives would refuse a zone now, or at the next start (when all present segments are
 /// leftovers), this also waits for leftovers that cannot be finished yet.
-pub(in crate::log) async fn make_room(core: &Rc<Core>) {
+pub(super) async fn make_room(core: &Rc<Core>) {
     // A leftover that cannot be finished is not tried again.
     let mut tried = BTreeSet::new();
     while is_tight(&core.state.borrow()) {
@@ -201,10 +201,7 @@ pub(in crate::log) async fn finish_ends(
 ///
 /// # Errors
 /// Status of the drive.
-pub(in crate::log) async fn finish_durably(
-    device: &dyn ZonedDevice,
-    zone: ZoneId,
-) -> Result<(), Status> {
+pub(super) async fn finish_durably(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), Status> {
     device.flush().await?;
     device.manage(zone, ZoneAction::Finish).await
 }

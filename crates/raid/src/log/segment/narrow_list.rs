@@ -49,7 +49,7 @@ impl Roster {
 
     /// Whether a segment absent from some columns must be on the list if alive, and is not.
     #[must_use]
-    pub(in crate::log) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
+    pub(super) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
         let told = !absent.is_empty() && generation < self.below;
         told && !self.lists(generation)
     }
@@ -98,7 +98,7 @@ impl Roster {
     /// The record of the list, in an array where `next` is the next generation to be assigned;
     /// `None` if there never was a narrow segment.
     #[must_use]
-    pub(in crate::log) fn record(&self, next: u64) -> Option<RecordBody> {
+    pub(super) fn record(&self, next: u64) -> Option<RecordBody> {
         if !self.used {
             return None;
         }

@@ -15,7 +15,7 @@ pub(in crate::log) struct ColumnScan {
 
 impl ColumnScan {
     /// An empty scan that starts at a row.
-    pub(in crate::log) fn new(first: u32) -> Self {
+    pub(super) fn new(first: u32) -> Self {
         Self { first, stripes: Vec::new(), entries: Vec::new() }
     }
 
@@ -29,13 +29,13 @@ impl ColumnScan {
         }
     }
 
-    pub(in crate::log) fn append(&mut self, mut part: Self) {
+    pub(super) fn append(&mut self, mut part: Self) {
         self.stripes.append(&mut part.stripes);
         self.entries.append(&mut part.entries);
     }
 
     /// Adds a row whose chunk did not verify.
-    pub(in crate::log) fn add_nothing(&mut self, chunk_blocks: u32) {
+    pub(super) fn add_nothing(&mut self, chunk_blocks: u32) {
         self.stripes.push(None);
         self.entries.extend(std::iter::repeat_n(IndexEntry::EMPTY, chunk_blocks as usize));
     }
@@ -50,7 +50,7 @@ pub(in crate::log) struct ScannedRows<'a> {
     pub(in crate::log) entries: &'a [IndexEntry],
 }
 
-pub(in crate::log) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
+pub(super) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
     IndexEntry {
         sequence: identity.sequence,
         lba: identity.lba,

@@ -188,7 +188,7 @@ pub(in crate::log) fn run_of<'a>(
 }
 
 /// Reads a column's entries of a span from any intact copy.
-pub(in crate::log) async fn read(
+pub(super) async fn read(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
@@ -206,7 +206,7 @@ pub(in crate::log) async fn read(
 }
 
 /// Reads one copy: number `copy` in the summary of column `holder`.
-pub(in crate::log) async fn read_copy(
+async fn read_copy(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,

@@ -19,7 +19,7 @@ pub(in crate::log) struct StripeTable {
 impl StripeTable {
     /// A table without chunks.
     #[must_use]
-    pub(in crate::log) fn new(geometry: &SegmentGeometry) -> Self {
+    pub(super) fn new(geometry: &SegmentGeometry) -> Self {
         let entry_bytes = entry_bytes(geometry.group_rows());
         let rows = geometry.rows() as usize;
         let columns = geometry.scheme().width();
@@ -64,7 +64,7 @@ impl StripeTable {
 
     /// The stripe of a chunk, within its group.
     #[must_use]
-    pub(in crate::log) fn get(&self, column: Column, row: Row) -> u16 {
+    pub(super) fn get(&self, column: Column, row: Row) -> u16 {
         let at = row.0 as usize * self.entry_bytes;
         match self.columns[column.index()][at..at + self.entry_bytes] {
             [one] => one.into(),
@@ -75,7 +75,7 @@ impl StripeTable {
 
     /// The row of a group with the chunk of a stripe on `column`; `None` if unknown.
     #[must_use]
-    pub(in crate::log) fn find(
+    pub(super) fn find(
         &self,
         column: Column,
         mut group: std::ops::Range<u32>,

@@ -203,7 +203,7 @@ impl Segment {
     }
 
     /// Starts to track the mapped blocks of a segment that has none.
-    pub(in crate::log) fn remember_live(&mut self) {
+    pub(super) fn remember_live(&mut self) {
         self.live = Some(FixedBitSet::with_capacity(self.geometry.chunk_blocks_in_all()));
     }
 
@@ -356,7 +356,7 @@ impl Segment {
     }
 
     /// Drops the entries of a span whose summary is on media.
-    pub(in crate::log) fn span_indexed(&mut self, span: u32) {
+    pub(super) fn span_indexed(&mut self, span: u32) {
         assert!(self.indexed_spans == span, "spans end in order");
         self.indexed_spans = span + 1;
         let end = Row(self.geometry.rows_of_span(span).end);

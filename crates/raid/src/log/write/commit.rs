@@ -23,7 +23,7 @@ use std::rc::Rc;
 use zoneweave_zoned::Lba;
 
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
-pub(in crate::log) fn finish_stripe(
+pub(super) fn finish_stripe(
     core: &Rc<Core>,
     plan: StripePlan,
     entries: &[IndexEntry],
@@ -145,7 +145,7 @@ fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<Pendin
 }
 
 /// Completes a block: answers its request, or reports its address.
-pub(in crate::log) fn answer(core: &Core, block: PendingBlock, result: Result<(), StopReason>) {
+pub(super) fn answer(core: &Core, block: PendingBlock, result: Result<(), StopReason>) {
     if result.is_err() {
         count_out_failed(&mut core.state.borrow_mut(), &block);
     }

@@ -9,7 +9,7 @@ use crate::log::engine::core::Core;
 
 impl UnderWay {
     /// Drops a share without a report; returns whether that ended the stripe.
-    pub(in crate::log) fn end(self: Rc<Self>, core: &Rc<Core>) -> bool {
+    pub(super) fn end(self: Rc<Self>, core: &Rc<Core>) -> bool {
         let last = Rc::into_inner(self);
         let ends = last.is_some();
         if let Some(Self { plan, entries, placed }) = last {
@@ -21,18 +21,14 @@ impl UnderWay {
 
 impl ChunkUnderWay {
     /// Reports the outcome of a chunk; returns whether that ended the stripe.
-    pub(in crate::log) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
+    pub(super) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
         let Of::Stripe(stripe) = self.of else { return false };
         stripe.placed.borrow_mut()[self.column.index()] = Some(placed);
         stripe.end(core)
     }
 
     /// As [`written`](Self::written), for a chunk that is written in place at its own address.
-    pub(in crate::log) fn written_in_place(
-        self,
-        core: &Rc<Core>,
-        written: Result<(), Status>,
-    ) -> bool {
+    pub(super) fn written_in_place(self, core: &Rc<Core>, written: Result<(), Status>) -> bool {
         let at = self.at;
         self.written(core, written.map(|()| at))
     }

@@ -42,17 +42,13 @@ pub(in crate::log) enum Of {
 impl UnderWay {
     /// A stripe of which nothing is written yet.
     #[must_use]
-    pub(in crate::log) fn new(
-        plan: StripePlan,
-        entries: Vec<IndexEntry>,
-        columns: usize,
-    ) -> Rc<Self> {
+    pub(super) fn new(plan: StripePlan, entries: Vec<IndexEntry>, columns: usize) -> Rc<Self> {
         Rc::new(Self { plan, entries, placed: RefCell::new(vec![None; columns]) })
     }
 
     /// The share of the chunk in a column.
     #[must_use]
-    pub(in crate::log) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
+    pub(super) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
         // A chunk without a report counts as not written.
         self.placed.borrow_mut()[column.index()] = Some(Err(Status::Aborted));
         ChunkUnderWay { column, at, of: Of::Stripe(self.clone()) }
@@ -62,7 +58,7 @@ impl UnderWay {
 impl ChunkUnderWay {
     /// A share of no stripe, which only pins a segment.
     #[must_use]
-    pub(in crate::log) fn beside(column: Column, at: ZoneAddress, held: Box<dyn Any>) -> Self {
+    pub(super) fn beside(column: Column, at: ZoneAddress, held: Box<dyn Any>) -> Self {
         Self { column, at, of: Of::Ended(held) }
     }
 }

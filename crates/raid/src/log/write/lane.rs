@@ -38,14 +38,14 @@ pub(in crate::log) struct Class {
 }
 
 impl Class {
-    pub(in crate::log) const ALL: [Self; 4] = [
+    pub(super) const ALL: [Self; 4] = [
         Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
         Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
         Self { chunk: ChunkClass::Large, lifetime: Lifetime::Short },
         Self { chunk: ChunkClass::Large, lifetime: Lifetime::Long },
     ];
 
-    pub(in crate::log) const fn index(self) -> usize {
+    pub(super) const fn index(self) -> usize {
         let chunk = match self.chunk {
             ChunkClass::Narrow => panic!("nothing waits for narrow stripes"),
             ChunkClass::Small => 0,
@@ -77,18 +77,14 @@ pub(in crate::log) struct Lane {
 impl Lane {
     /// A lane without a segment.
     #[must_use]
-    pub(in crate::log) fn new(
-        chunk: ChunkClass,
-        geometry: SegmentGeometry,
-        mode: LaneMode,
-    ) -> Self {
+    pub(super) fn new(chunk: ChunkClass, geometry: SegmentGeometry, mode: LaneMode) -> Self {
         let class = Class { chunk, lifetime: Lifetime::default() };
         Self { class, geometry, mode, open: None, busy: false }
     }
 
     /// Whether it has a segment, or is about to get one.
     #[must_use]
-    pub(in crate::log) fn is_taken(&self) -> bool {
+    pub(super) fn is_taken(&self) -> bool {
         self.open.is_some() || self.busy
     }
 }

@@ -29,19 +29,19 @@ use crate::scheme::{ColumnSet, Scheme};
 
 impl WritePolicy {
     /// The lane of narrow segments, with the smallest chunks, as each stripe holds one write.
-    pub(in crate::log) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
+    pub(super) fn narrow_lane(&self, config: &ArrayConfig) -> LaneOptions {
         self.user_lane(config, &LaneOptions::gathered(config.write_unit.0))
     }
 
     /// The shape of narrow segments, on any columns; `None` if the policy has none, or they would
     /// not be narrower.
     #[must_use]
-    pub(in crate::log) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
+    pub(super) fn narrow_shape(&self, config: &ArrayConfig) -> Option<SegmentGeometry> {
         shape_of(config, self.narrow_scheme(config)?, &self.narrow_lane(config))
     }
 
     /// Users' segments in which a crash may leave undecided stripes.
-    pub(in crate::log) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
+    pub(super) fn lanes_undecided(&self, config: &ArrayConfig) -> u32 {
         self.user_lanes() + u32::from(self.narrow_scheme(config).is_some())
     }
 
@@ -83,7 +83,7 @@ impl State {
 
     /// Whether the pending blocks take less space in narrow stripes than in one padded stripe, and
     /// no other write is in flight, or they are the rest of such a write.
-    pub(in crate::log) fn is_alone(
+    pub(super) fn is_alone(
         &self,
         kind: StreamKind,
         class: Class,
@@ -104,14 +104,14 @@ impl State {
     }
 
     /// The narrow lane, if it accepts a stripe now.
-    pub(in crate::log) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
+    pub(super) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
         let (id, lane) = self.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
         lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
     }
 
     /// The narrow lane, if it deserves a segment and there is room for one. No request waits for
     /// it.
-    pub(in crate::log) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
+    pub(super) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
         let stream = self.stream(kind);
         let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
         let wanted = stream.comes_alone() && self.recovering.is_none();

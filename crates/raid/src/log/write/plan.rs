@@ -9,7 +9,7 @@ use crate::log::write::lane::{Class, LaneId};
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;
 
 /// The next step of a stream's writer.
-pub(in crate::log) enum Step {
+pub(super) enum Step {
     /// Wait for a change of state.
     Wait,
     /// Yield to other tasks: a partial stripe is about to be closed.
@@ -22,7 +22,7 @@ pub(in crate::log) enum Step {
 }
 
 /// The task that a lane needs before it takes more stripes.
-pub(in crate::log) enum Chore {
+pub(super) enum Chore {
     OpenSegment,
     /// Make its finished group durable, and go on to the next.
     EndGroup(SegmentSlot),

@@ -33,7 +33,7 @@ struct Ready {
 
 impl State {
     /// Decides the next step of a stream's writer.
-    pub(in crate::log) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
+    pub(super) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
         if let Some(reason) = self.stopped {
             let queued = self.stream(kind).queued() > 0;
             return if queued { Step::FailQueue(reason) } else { Step::Wait };
@@ -216,7 +216,7 @@ impl State {
     }
 
     /// Whether a segment can take a stripe now.
-    pub(in crate::log) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
+    pub(super) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         let fits = cursor.has_rows() && segment.in_flight < STRIPES_IN_FLIGHT;

@@ -61,14 +61,14 @@ impl Stream {
     /// # Panics
     /// Without a lane.
     #[must_use]
-    pub(in crate::log) fn new(lanes: Vec<Lane>, large_from: u64, lifetimes: bool) -> Self {
+    pub(super) fn new(lanes: Vec<Lane>, large_from: u64, lifetimes: bool) -> Self {
         assert!(!lanes.is_empty(), "a stream without a lane");
         Self { lanes, large_from, lifetimes, ..Self::default() }
     }
 
     /// Sets whether drives are faster than the engine.
     #[must_use]
-    pub(in crate::log) fn for_fast_drives(self, fast_drives: bool) -> Self {
+    pub(super) fn for_fast_drives(self, fast_drives: bool) -> Self {
         Self { fast_drives, ..self }
     }
 
@@ -80,7 +80,7 @@ impl Stream {
 
     /// The lane of narrow stripes, if there is one.
     #[must_use]
-    pub(in crate::log) fn narrow_lane(&self) -> Option<(LaneId, &Lane)> {
+    pub(super) fn narrow_lane(&self) -> Option<(LaneId, &Lane)> {
         let lane = self.lanes.iter().position(|lane| lane.class.chunk == ChunkClass::Narrow)?;
         Some((LaneId(lane), &self.lanes[lane]))
     }
@@ -116,7 +116,7 @@ impl Stream {
 
     /// Whether a lane is assigned to a class.
     #[must_use]
-    pub(in crate::log) fn has_lane(&self, class: Class) -> bool {
+    pub(super) fn has_lane(&self, class: Class) -> bool {
         self.lanes.iter().any(|lane| lane.class == class && lane.is_taken())
     }
 
@@ -124,7 +124,7 @@ impl Stream {
     /// without a lane, or else the one with the most pending blocks. Unless lanes are shared,
     /// enough lanes are kept free for classes that have none.
     #[must_use]
-    pub(in crate::log) fn class_for(&self, lane: LaneId, shared: bool) -> Option<Class> {
+    pub(super) fn class_for(&self, lane: LaneId, shared: bool) -> Option<Class> {
         let chunk = self.lane(lane).class.chunk;
         let of_chunk = |class: &Class| class.chunk == chunk && self.is_in_use(*class);
         let waits = |class: &Class| !self.queue(*class).is_empty();
@@ -141,40 +141,40 @@ impl Stream {
 
     /// Whether a lane coalesces, and has larger chunks than a class.
     #[must_use]
-    pub(in crate::log) fn is_larger(&self, lane: LaneId, class: Class) -> bool {
+    pub(super) fn is_larger(&self, lane: LaneId, class: Class) -> bool {
         let lane = self.lane(lane);
         lane.class.chunk > class.chunk && lane.mode == LaneMode::Gather
     }
 
     /// Whether there are such lanes.
     #[must_use]
-    pub(in crate::log) fn has_larger(&self, class: Class) -> bool {
+    pub(super) fn has_larger(&self, class: Class) -> bool {
         self.lanes().any(|(lane, _)| self.is_larger(lane, class))
     }
 
     /// Whether the pending blocks of a class fill a stripe of such a lane.
     #[must_use]
-    pub(in crate::log) fn fills_larger(&self, lane: LaneId, class: Class) -> bool {
+    pub(super) fn fills_larger(&self, lane: LaneId, class: Class) -> bool {
         let full = self.lane(lane).geometry.stripe_blocks();
         self.is_larger(lane, class) && self.queue(class).len() >= full
     }
 
     /// Whether drives are faster than the engine.
     #[must_use]
-    pub(in crate::log) fn is_for_fast_drives(&self) -> bool {
+    pub(super) fn is_for_fast_drives(&self) -> bool {
         self.fast_drives
     }
 
     /// Whether a class waits while such a lane has stripes in flight.
     #[must_use]
-    pub(in crate::log) fn waits_for(&self, lane: LaneId, class: Class) -> bool {
+    pub(super) fn waits_for(&self, lane: LaneId, class: Class) -> bool {
         self.fast_drives && self.is_larger(lane, class)
     }
 
     /// A lane of larger chunks without a segment, and its class, if the pending blocks of a
     /// lifetime without such a segment fill a stripe of it.
     #[must_use]
-    pub(in crate::log) fn larger_without_segment(&self) -> Option<(LaneId, Class)> {
+    pub(super) fn larger_without_segment(&self) -> Option<(LaneId, Class)> {
         let free =
             |(_, lane): &(LaneId, &Lane)| lane.class.chunk == ChunkClass::Large && !lane.is_taken();
         let (lane, _) = self.lanes().find(free)?;
@@ -185,7 +185,7 @@ impl Stream {
 
     /// The class of a larger lane that takes blocks of a small class.
     #[must_use]
-    pub(in crate::log) fn larger(&self, small: Class) -> Class {
+    pub(super) fn larger(&self, small: Class) -> Class {
         self.class_in_use(ChunkClass::Large, small.lifetime)
     }
 
@@ -233,7 +233,7 @@ impl Stream {
     }
 
     /// Classes with pending blocks, the one that has waited longest first.
-    pub(in crate::log) fn waiting(&self) -> impl Iterator<Item = Class> + use<> {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = Class> + use<> {
         let head = |class| self.queue(class).front().map(PendingBlock::oldest_sequence);
         let mut heads = Class::ALL.map(|class| (head(class), class));
         heads.sort_by_key(|(head, _)| head.unwrap_or(u64::MAX));
@@ -253,14 +253,14 @@ impl Stream {
     }
 
     /// The lanes in round-robin order.
-    pub(in crate::log) fn in_turn(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
+    pub(super) fn in_turn(&self) -> impl Iterator<Item = (LaneId, &Lane)> {
         let count = self.lanes.len();
         let turn = (self.next..self.next + count).map(move |at| LaneId(at % count));
         turn.map(|lane| (lane, self.lane(lane)))
     }
 
     /// Records that a lane took a stripe of one class, ahead of the pending blocks of others.
-    pub(in crate::log) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
+    pub(super) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
         self.next = (lane.0 + 1) % self.lanes.len();
         self.ahead[class.index()] = 0;
         for class in behind {
@@ -271,7 +271,7 @@ impl Stream {
 
     /// How many stripes of others were taken by the lanes of a class while it waited.
     #[must_use]
-    pub(in crate::log) fn went_ahead(&self, class: Class) -> u32 {
+    pub(super) fn went_ahead(&self, class: Class) -> u32 {
         self.ahead[class.index()]
     }
 
@@ -284,25 +284,25 @@ impl Stream {
 
     /// Blocks of the largest requests that there were lately.
     #[must_use]
-    pub(in crate::log) fn request_blocks(&self) -> u64 {
+    pub(super) fn request_blocks(&self) -> u64 {
         self.request_blocks
     }
 
     /// Records whether a stripe is a lone write, and how many blocks of that write are left.
-    pub(in crate::log) fn note_lone(&mut self, lone: bool, left: usize) {
+    pub(super) fn note_lone(&mut self, lone: bool, left: usize) {
         self.lone = if lone { self.lone.saturating_add(1) } else { 0 };
         self.lone_left = if lone { left } else { 0 };
     }
 
     /// Remaining blocks of a lone write.
     #[must_use]
-    pub(in crate::log) fn lone_left(&self) -> usize {
+    pub(super) fn lone_left(&self) -> usize {
         self.lone_left
     }
 
     /// Whether writes come one at a time.
     #[must_use]
-    pub(in crate::log) fn comes_alone(&self) -> bool {
+    pub(super) fn comes_alone(&self) -> bool {
         self.lone >= LONE_STRIPES
     }
 
@@ -363,7 +363,7 @@ impl Stream {
     }
 
     /// Takes all pending blocks.
-    pub(in crate::log) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
+    pub(super) fn take_all(&mut self) -> impl Iterator<Item = PendingBlock> + use<> {
         std::mem::take(&mut self.queues).into_iter().flatten()
     }
 

@@ -58,7 +58,7 @@ type Coded = [u8; CODED_BYTES];
 
 /// Builds every chunk of a stripe.
 #[must_use]
-pub(in crate::log) fn build(
+pub(super) fn build(
     code: &Code,
     geometry: &SegmentGeometry,
     stripe: StripeIdentity,

@@ -14,7 +14,7 @@ const PLACES_LEAST: usize = 64;
 
 /// Values by block.
 #[derive(Debug, Default)]
-pub(super) struct Table<T> {
+pub(in crate::log) struct Table<T> {
     /// Empty, or a power of two.
     places: Vec<Option<(Lba, T)>>,
     taken: usize,
@@ -22,12 +22,12 @@ pub(super) struct Table<T> {
 
 impl<T: Default> Table<T> {
     /// Whether the table has no block.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::log) fn is_empty(&self) -> bool {
         self.taken == 0
     }
 
     /// The value of a block, inserted if missing.
-    pub(super) fn entry(&mut self, lba: Lba) -> &mut T {
+    pub(in crate::log) fn entry(&mut self, lba: Lba) -> &mut T {
         if self.taken * 2 >= self.places.len() {
             self.grow();
         }
@@ -38,12 +38,12 @@ impl<T: Default> Table<T> {
     }
 
     /// Number of places.
-    pub(super) fn places(&self) -> u64 {
+    pub(in crate::log) fn places(&self) -> u64 {
         self.places.len() as u64
     }
 
     /// Returns the value of a block.
-    pub(super) fn get(&self, lba: Lba) -> Option<&T> {
+    pub(in crate::log) fn get(&self, lba: Lba) -> Option<&T> {
         if self.is_empty() {
             return None;
         }
@@ -51,7 +51,7 @@ impl<T: Default> Table<T> {
     }
 
     /// Returns the value of a block for changes.
-    pub(super) fn get_mut(&mut self, lba: Lba) -> Option<&mut T> {
+    pub(in crate::log) fn get_mut(&mut self, lba: Lba) -> Option<&mut T> {
         if self.is_empty() {
             return None;
         }
@@ -59,7 +59,7 @@ impl<T: Default> Table<T> {
         self.places[at].as_mut().map(|(_, what)| what)
     }
 
-    pub(super) fn remove(&mut self, lba: Lba) {
+    pub(in crate::log) fn remove(&mut self, lba: Lba) {
         if self.is_empty() {
             return;
         }
@@ -82,7 +82,7 @@ impl<T: Default> Table<T> {
     }
 
     /// Iterates over the values, in no particular order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &(Lba, T)> {
+    pub(in crate::log) fn iter(&self) -> impl Iterator<Item = &(Lba, T)> {
         self.places.iter().flatten()
     }
 

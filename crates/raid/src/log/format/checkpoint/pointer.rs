@@ -35,9 +35,9 @@ struct Raw {
 
 impl CheckpointPointer {
     /// Bytes of the payload.
-    pub(in crate::log::format) const BYTES: usize = size_of::<Raw>();
+    const BYTES: usize = size_of::<Raw>();
 
-    pub(in crate::log::format) fn encode(&self) -> [u8; Self::BYTES] {
+    pub(in crate::log) fn encode(&self) -> [u8; Self::BYTES] {
         let raw = Raw {
             shard: self.shard.into(),
             reserved: [0; 4],
@@ -50,7 +50,7 @@ impl CheckpointPointer {
         zerocopy::transmute!(raw)
     }
 
-    pub(in crate::log::format) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+    pub(in crate::log) fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let raw = Raw::ref_from_bytes(bytes).or_else(|_| field("body"))?;
         if raw.number.get() >= NUMBER_LIMIT || raw.replay_from.get() >= NUMBER_LIMIT {
             return field("number");

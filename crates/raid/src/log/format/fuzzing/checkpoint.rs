@@ -128,7 +128,7 @@ fn location() -> BlockLocation {
 }
 
 /// A checkpoint pointer as in superblock records.
-pub(super) fn pointer() -> CheckpointPointer {
+pub(in crate::log) fn pointer() -> CheckpointPointer {
     CheckpointPointer {
         shard: ShardId::default(),
         number: 3,

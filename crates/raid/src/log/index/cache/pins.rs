@@ -56,7 +56,7 @@ pub(in crate::log) struct Frames {
 
 impl Frames {
     /// Memory of a pinned page, in bytes.
-    pub(in crate::log) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
+    pub(super) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
 
     /// Records that a page was loaded.
     pub(in crate::log) fn come(&mut self, page: Page) {
@@ -112,7 +112,7 @@ impl Frames {
 
     /// Whether a page is pinned.
     #[must_use]
-    pub(in crate::log) fn is_pinned(&self, page: Page) -> bool {
+    pub(super) fn is_pinned(&self, page: Page) -> bool {
         self.pins.contains_key(&page)
     }
 
@@ -124,14 +124,14 @@ impl Frames {
 
     /// Most pages in memory since the start.
     #[must_use]
-    pub(in crate::log) fn most(&self) -> u64 {
+    pub(super) fn most(&self) -> u64 {
         self.most
     }
 
     /// Pages in memory beyond `pages`, without those pinned only by relocation, and how many may be
     /// evicted. `kept` pages count for neither.
     #[must_use]
-    pub(in crate::log) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
+    pub(super) fn beyond(&self, pages: u64, kept: u64) -> (u64, u64) {
         let here = self.here.saturating_sub(kept);
         (here.saturating_sub(self.moving + pages), here.saturating_sub(self.pinned))
     }

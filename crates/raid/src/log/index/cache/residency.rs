@@ -53,14 +53,14 @@ impl State {
 
     /// Pages in memory beyond the configured number, and how many of them may be evicted. Pages
     /// pinned only by relocation are extra: they evict none of users' pages.
-    pub(in crate::log) fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
+    pub(super) fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
         // A page with replayed entries that is still to be read cannot be evicted.
         self.index.frames().beyond(offload.limit.pages, self.pages_replayed())
     }
 
     /// Whether a page has to be evicted.
     #[must_use]
-    pub(in crate::log) fn has_too_many_pages(&self) -> bool {
+    pub(super) fn has_too_many_pages(&self) -> bool {
         let beyond = |offload| self.pages_beyond(offload);
         self.offload.as_ref().map(beyond).is_some_and(|(beyond, may_go)| beyond.min(may_go) > 0)
     }
@@ -95,7 +95,7 @@ impl State {
     ///
     /// # Errors
     /// If an entry points at a block that does not exist.
-    pub(in crate::log) fn take_in_page(
+    pub(super) fn take_in_page(
         &mut self,
         page: Page,
         block: &MappingBlock,
@@ -138,7 +138,7 @@ impl State {
     }
 
     /// Drops a clean page.
-    pub(in crate::log) fn leave_page_out(&mut self, page: Page) {
+    pub(super) fn leave_page_out(&mut self, page: Page) {
         self.index.leave_out(page);
         if let Some(at) = self.page_at(page) {
             let slot = self.space.place(at).slot;
@@ -167,10 +167,7 @@ impl State {
     }
 
     /// Addresses of the absent pages in a range.
-    pub(in crate::log) fn places_away(
-        &self,
-        pages: Range<u64>,
-    ) -> impl Iterator<Item = (Page, Pba)> {
+    pub(super) fn places_away(&self, pages: Range<u64>) -> impl Iterator<Item = (Page, Pba)> {
         let all = self.offload.as_ref().map_or(0, Offload::pages);
         let away = (pages.start..pages.end.min(all)).map(Page);
         let away = away.filter(|page| !self.index.holds(*page) && !self.is_absent(*page));

@@ -40,7 +40,7 @@ pub(in crate::log) use upkeep::Piece;
 
 /// Addresses of the blocks of a checkpoint.
 #[derive(Clone, Debug, Default)]
-pub(in crate::log) struct Parts {
+struct Parts {
     /// Mapping blocks, by page; `None` for pages without mapped blocks.
     pub pages: Vec<Option<Pba>>,
     /// Directories of mapping blocks.
@@ -299,7 +299,7 @@ impl Checkpoints {
     }
 
     /// Adopts the checkpoint that a start has read.
-    pub(in crate::log) fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
+    fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
         self.recorded = pointer;
         self.newest = Some(parts);
     }

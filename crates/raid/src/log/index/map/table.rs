@@ -124,7 +124,7 @@ pub(in crate::log) enum Table {
 }
 
 impl Table {
-    pub(super) fn whole(blocks: u64, entry_bytes: u8) -> Self {
+    pub(in crate::log) fn whole(blocks: u64, entry_bytes: u8) -> Self {
         let length = Lba(blocks).index();
         match entry_bytes {
             4 => Self::Narrow(Entries::Whole(vec![0; length])),
@@ -132,7 +132,7 @@ impl Table {
         }
     }
 
-    pub(super) fn paged(pages: u64, entry_bytes: u8) -> Self {
+    pub(in crate::log) fn paged(pages: u64, entry_bytes: u8) -> Self {
         let length = Lba(pages).index();
         match entry_bytes {
             4 => Self::Narrow(Entries::Paged((0..length).map(|_| None).collect())),
@@ -141,7 +141,7 @@ impl Table {
     }
 
     #[inline]
-    pub(super) fn get(&self, lba: Lba, pages: Divisor) -> u64 {
+    pub(in crate::log) fn get(&self, lba: Lba, pages: Divisor) -> u64 {
         match self {
             Self::Narrow(entries) => entries.get(lba, pages).into(),
             Self::Wide(entries) => entries.get(lba, pages),
@@ -149,7 +149,7 @@ impl Table {
     }
 
     /// Prefetches entries into the processor's caches.
-    pub(super) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
+    pub(in crate::log) fn touch(&self, lbas: impl Iterator<Item = Lba>) {
         match self {
             Self::Narrow(entries) => entries.touch(lbas),
             Self::Wide(entries) => entries.touch(lbas),
@@ -158,7 +158,7 @@ impl Table {
 
     /// Replaces an entry; returns the former one.
     #[inline]
-    pub(super) fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
+    pub(in crate::log) fn replace(&mut self, lba: Lba, pages: Divisor, entry: u64) -> u64 {
         match self {
             Self::Narrow(entries) => {
                 let entry = u32::try_from(entry).expect("the entry width was chosen so");
@@ -169,7 +169,7 @@ impl Table {
     }
 
     /// Fills in entries of a page that has none.
-    pub(super) fn fill(&mut self, page: Page, of_page: u64, entries: &[Entry]) {
+    pub(in crate::log) fn fill(&mut self, page: Page, of_page: u64, entries: &[Entry]) {
         match self {
             Self::Narrow(table) => {
                 let narrow =
@@ -181,7 +181,7 @@ impl Table {
     }
 
     /// Calls `to` with the entries of a page, if it is in memory.
-    pub(super) fn tell(&self, page: Page, of_page: u64, mut to: impl FnMut(Entry)) {
+    pub(in crate::log) fn tell(&self, page: Page, of_page: u64, mut to: impl FnMut(Entry)) {
         match self {
             Self::Narrow(table) => {
                 let entries = table.of_page(page, of_page).iter();
@@ -194,7 +194,7 @@ impl Table {
     }
 
     /// The first entries of a page in memory, in their form on media.
-    pub(super) fn stored(
+    pub(in crate::log) fn stored(
         &self,
         page: Page,
         of_page: u64,
@@ -213,21 +213,21 @@ impl Table {
         }
     }
 
-    pub(super) fn holds(&self, page: Page) -> bool {
+    pub(in crate::log) fn holds(&self, page: Page) -> bool {
         match self {
             Self::Narrow(entries) => entries.holds(page),
             Self::Wide(entries) => entries.holds(page),
         }
     }
 
-    pub(super) fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
+    pub(in crate::log) fn put(&mut self, page: Page, there: bool, entries_of_page: u64) -> bool {
         match self {
             Self::Narrow(entries) => entries.put(page, there, entries_of_page),
             Self::Wide(entries) => entries.put(page, there, entries_of_page),
         }
     }
 
-    pub(super) fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
+    pub(in crate::log) fn bytes(&self, pages: u64, entries_of_page: u64) -> u64 {
         match self {
             Self::Narrow(entries) => entries.bytes(pages, entries_of_page),
             Self::Wide(entries) => entries.bytes(pages, entries_of_page),

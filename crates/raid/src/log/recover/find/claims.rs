@@ -19,7 +19,7 @@ pub(in crate::log) struct FoundSegment {
 }
 
 /// A zone that may be of a segment.
-pub(in crate::log) struct Claim {
+pub(super) struct Claim {
     pub(in crate::log) info: ZoneInfo,
     pub(in crate::log) header: Option<SegmentHeader>,
 }
@@ -28,7 +28,7 @@ type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
 
 /// Zones sorted by how they are treated.
 #[derive(Default)]
-pub(in crate::log) struct Sorted {
+pub(super) struct Sorted {
     pub(in crate::log) claims: Claims,
     /// Zones without a valid header, with the votes of the blocks behind it.
     pub(in crate::log) unclaimed: Vec<(Column, ZoneInfo, Witnesses)>,
@@ -40,4 +40,4 @@ pub(in crate::log) struct Sorted {
 }
 
 /// Zones whose own content shows that they are empty, or which segment they belong to.
-pub(in crate::log) type Told = BTreeSet<(Column, ZoneId)>;
+pub(super) type Told = BTreeSet<(Column, ZoneId)>;

@@ -19,7 +19,7 @@ use crate::scheme::{Column, ColumnSet};
 /// Generations in the block metadata behind a damaged header, with the number of blocks of each.
 /// The event that damaged the header may also have put blocks of another segment behind it.
 #[derive(Default)]
-pub(in crate::log) struct Witnesses {
+pub(super) struct Witnesses {
     generations: BTreeMap<u64, Witness>,
     /// Some blocks, or the header, could not be read: the next start may see others.
     pub(in crate::log) unread: bool,
@@ -34,12 +34,12 @@ struct Witness {
 
 impl Witnesses {
     /// The generation that more than half of the blocks carry.
-    pub(in crate::log) fn majority(&self) -> Option<u64> {
+    pub(super) fn majority(&self) -> Option<u64> {
         self.told().map(|(generation, _)| generation)
     }
 
     /// The majority's generation, with the columns that its segment is not on.
-    pub(in crate::log) fn told(&self) -> Option<(u64, ColumnSet)> {
+    pub(super) fn told(&self) -> Option<(u64, ColumnSet)> {
         let total: usize = self.generations.values().map(|witness| witness.blocks).sum();
         let most = |(_, witness): &(&u64, &Witness)| witness.blocks * 2 > total;
         let told = self.generations.iter().find(most);
@@ -51,7 +51,7 @@ impl Witnesses {
 /// then.
 const READS: u32 = 4;
 
-pub(in crate::log) async fn read_stubbornly(
+pub(super) async fn read_stubbornly(
     core: &Rc<Core>,
     column: Column,
     at: ZoneAddress,
@@ -70,11 +70,7 @@ pub(in crate::log) async fn read_stubbornly(
 const WITNESSES: u32 = 32;
 
 /// The generations that the blocks behind a damaged header carry.
-pub(in crate::log) async fn ask_witnesses(
-    core: &Rc<Core>,
-    column: Column,
-    info: ZoneInfo,
-) -> Witnesses {
+pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Witnesses {
     let mut asked = Witnesses::default();
     let written = info.write_pointer.0.min(WITNESSES + 1);
     for offset in 0..written {

@@ -10,7 +10,7 @@ use crate::scheme::{Column, ColumnSet};
 
 /// Conclusion from members in service that hold nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(in crate::log) enum Missed {
+pub(super) enum Missed {
     /// No member reports that it has nothing of the segment.
     Nowhere,
     /// The segment may be dead, or they have lost it.
@@ -20,7 +20,7 @@ pub(in crate::log) enum Missed {
 }
 
 /// Whether a member in service has certainly nothing of a segment on its column.
-pub(in crate::log) fn has_none(
+pub(super) fn has_none(
     state: &State,
     header: &SegmentHeader,
     column: Column,
@@ -42,7 +42,7 @@ pub(in crate::log) fn has_none(
 /// the resets. The condition: more members in service than may be wrong hold nothing of it, and no
 /// more than may be wrong hold something. A segment on the narrow list is not dead. With one data
 /// drive the condition never holds, as any copy may be the last.
-pub(in crate::log) fn missed(
+pub(super) fn missed(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
     told: &Told,
@@ -80,7 +80,7 @@ pub(in crate::log) fn missed(
 }
 
 /// Whether some of the zones that a segment's headers list on members in service are reset.
-pub(in crate::log) fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
+pub(super) fn partly_reset(core: &Core, columns: &BTreeMap<Column, Vec<Claim>>) -> bool {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.any(|header| {
         let lists = |column: &Column| header.zone(*column).is_some();

@@ -8,7 +8,7 @@ use crate::log::recover::find::missing_columns::has_none;
 
 /// Assigns zones without a valid header to the listed segments: by the generation in their blocks,
 /// or by the zones listed, on drives that were members then.
-pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
+pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, told, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let named = witnesses.majority();
@@ -37,7 +37,7 @@ pub(in crate::log) fn adopt(state: &State, sorted: &mut Sorted) {
 /// Number of listed segments of which nothing is found, although no drive proves that it never held
 /// a part. They are lost with their contents. (For a segment about to be opened, every drive proves
 /// it.)
-pub(in crate::log) fn lost(state: &State, sorted: &Sorted) -> usize {
+pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
     let listed = state.roster.newest_first();
     let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));

@@ -17,10 +17,10 @@ use crate::log::recover::find::header_votes::Witnesses;
 use crate::scheme::{Column, ColumnSet};
 
 /// Zones of such segments, by generation.
-pub(in crate::log) type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
+type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
 
 /// The segments that may own zones without a header, apart from segments of known generations.
-pub(in crate::log) fn find<'a>(
+pub(super) fn find<'a>(
     state: &State,
     zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
     known: &BTreeSet<u64>,

@@ -307,7 +307,7 @@ impl WritePolicy {
     ///
     /// # Errors
     /// The constraint that it violates.
-    pub(in crate::log) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
+    pub(super) fn check(&self, config: &ArrayConfig) -> Result<(), PolicyError> {
         let legal = |lane: &LaneOptions| {
             (1..=1024).contains(&lane.chunk_blocks)
                 && (1..=MAX_SEAL_ROWS).contains(&lane.group_rows)
@@ -354,7 +354,7 @@ impl WritePolicy {
     ///
     /// # Errors
     /// The constraint that it violates.
-    pub(in crate::log) fn check_all<'a>(
+    pub(super) fn check_all<'a>(
         &self,
         config: &ArrayConfig,
         mut drives: impl Iterator<Item = &'a Geometry>,

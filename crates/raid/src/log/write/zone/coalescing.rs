@@ -51,7 +51,7 @@ const YIELDS: u32 = 8;
 /// Limits of coalesced writes of users, in blocks, for drives that are hardly faster with larger
 /// writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct Coalescing {
+pub(super) struct Coalescing {
     /// Largest write.
     max_write: u32,
     /// A backlog that one write could hold is split only into writes of at least this size.
@@ -64,7 +64,7 @@ pub(in crate::log) struct Coalescing {
 
 impl Coalescing {
     /// For drives that are hardly faster with writes beyond `even_blocks`, by their profile.
-    pub(in crate::log) fn new(even_blocks: u32) -> Self {
+    pub(super) fn new(even_blocks: u32) -> Self {
         Self {
             max_write: MAX_WRITE,
             min_split: even_blocks,
@@ -75,7 +75,7 @@ impl Coalescing {
 
     /// Limits of the next write to a zone, given the size of users' requests, which are not split,
     /// and the largest backlog of the other zones of the drive.
-    pub(in crate::log) fn of_zone(
+    pub(super) fn of_zone(
         self,
         max_transfer: u32,
         request_blocks: u32,
@@ -89,7 +89,7 @@ impl Coalescing {
 
     /// Whether other segments have enough writes in flight to keep the drives busy, so that this
     /// one has to wait.
-    pub(in crate::log) fn holds_back(self, load: SegmentLoad) -> bool {
+    pub(super) fn holds_back(self, load: SegmentLoad) -> bool {
         let SegmentLoad { chunk_blocks, in_flight, segments, stripes, busy, instead } = load;
         let many_blocks = stripes * chunk_blocks >= self.max_in_flight;
         let enough = segments > 1 && in_flight >= STRIPES && many_blocks;
@@ -102,7 +102,7 @@ impl Coalescing {
 
 /// Stripes in flight of users' segments with chunks of one size, as one of them takes the next.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::log) struct SegmentLoad {
+pub(super) struct SegmentLoad {
     /// Chunk size of the segments.
     pub chunk_blocks: u32,
     /// Stripes in flight of the segment in question.
@@ -119,7 +119,7 @@ pub(in crate::log) struct SegmentLoad {
 
 /// Size limits of the next write to a zone, in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct WriteLimit {
+pub(super) struct WriteLimit {
     /// See [`Coalescing::min_split`].
     pub min_split: u32,
     /// Most blocks of a write, unless a single chunk has more.
@@ -132,20 +132,20 @@ pub(in crate::log) struct WriteLimit {
 
 impl WriteLimit {
     /// Chunks are written one by one.
-    pub(in crate::log) const ALONE: Self = Self::up_to(1);
+    pub(super) const ALONE: Self = Self::up_to(1);
 
     /// All pending chunks, up to so many blocks.
-    pub(in crate::log) const fn up_to(max_write: u32) -> Self {
+    pub(super) const fn up_to(max_write: u32) -> Self {
         Self { min_split: max_write, max_write, max_write_beside: max_write, beside_blocks: 0 }
     }
 
     /// All pending chunks, as far as that makes drives faster.
-    pub(in crate::log) fn largest(max_transfer: u32) -> Self {
+    pub(super) fn largest(max_transfer: u32) -> Self {
         Self::up_to(max_transfer.min(MAX_WRITE))
     }
 
     /// Most blocks of the next write for a backlog, including the write in flight.
-    pub(in crate::log) fn bound(self, all_blocks: u32) -> u32 {
+    pub(super) fn bound(self, all_blocks: u32) -> u32 {
         let half = all_blocks / 2;
         if half < self.min_split {
             return self.max_write;

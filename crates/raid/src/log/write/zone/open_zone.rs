@@ -22,7 +22,7 @@ pub(in crate::log) struct OpenZone {
 }
 
 /// The queue of a zone of a segment that is being filled.
-pub(in crate::log) fn queue_of<'a>(
+pub(super) fn queue_of<'a>(
     state: &'a mut State,
     open: &OpenZone,
 ) -> &'a mut ZoneQueue<ChunkUnderWay> {

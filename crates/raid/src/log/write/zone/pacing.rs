@@ -186,7 +186,7 @@ impl Drain {
     }
 
     /// Records the start of a write; returns the number in flight on its drive.
-    pub(in crate::log) fn begin_write(&mut self, column: Column) -> u32 {
+    pub(super) fn begin_write(&mut self, column: Column) -> u32 {
         let writes = column.index() + 1;
         self.writes.resize(self.writes.len().max(writes), 0);
         self.writes[column.index()] += 1;
@@ -194,14 +194,14 @@ impl Drain {
     }
 
     /// Records its completion, beside at most so many others.
-    pub(in crate::log) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
+    pub(super) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
         let writes = &mut self.writes[column.index()];
         *writes -= 1;
         beside.max(*writes + 1)
     }
 
     /// Records the latency of a write, with so many in flight on the same drive.
-    pub(in crate::log) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
+    pub(super) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
         let size = (blocks.0 / SIZE_BLOCKS) as usize;
         let usual = &mut self.usual[size.min(SIZES - 1)];
         // The low end of the observations, with decay.

@@ -42,7 +42,7 @@ pub(in crate::log) struct Chunk<T> {
 }
 
 /// One write, with a receiver for each of its chunks.
-pub(in crate::log) struct ZoneWrite<T> {
+pub(super) struct ZoneWrite<T> {
     /// Start of the write in the zone.
     pub at: ZoneOffset,
     /// Its chunks, in order.
@@ -57,7 +57,7 @@ pub(in crate::log) struct ZoneWrite<T> {
 }
 
 /// The fate of a queued chunk.
-pub(in crate::log) enum Queued<T> {
+pub(super) enum Queued<T> {
     /// The caller has to start a write.
     Start,
     /// A write is in flight; the chunk is written after it.
@@ -80,7 +80,7 @@ impl<T> Default for ZoneQueue<T> {
 
 impl<T> ZoneQueue<T> {
     /// Queues a chunk; it joins the last pending write unless that became too large.
-    pub(in crate::log) fn push(&mut self, chunk: Chunk<T>, limit: WriteLimit) -> Queued<T> {
+    pub(super) fn push(&mut self, chunk: Chunk<T>, limit: WriteLimit) -> Queued<T> {
         if self.broken {
             mark(Mark::BehindFailedWrite);
             return Queued::Refused(chunk.done);
@@ -101,12 +101,12 @@ impl<T> ZoneQueue<T> {
     }
 
     /// Backlog in blocks, including the write in flight; 0 if the queue is idle.
-    pub(in crate::log) fn blocks_to_write(&self) -> u32 {
+    pub(super) fn blocks_to_write(&self) -> u32 {
         if self.writing { self.last_blocks + self.waiting_blocks } else { 0 }
     }
 
     /// The next write; `None` if the queue is empty.
-    pub(in crate::log) fn next(&mut self) -> Option<ZoneWrite<T>> {
+    pub(super) fn next(&mut self) -> Option<ZoneWrite<T>> {
         let next = self.waiting.pop_front();
         self.writing = next.is_some();
         if let Some(next) = &next {
