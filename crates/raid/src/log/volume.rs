@@ -1,6 +1,5 @@
 //! The volume: the interface for users and administrators.
 
-use crate::log::members::error::AdminError;
 use std::num::NonZeroU64;
 use std::ops::Range;
 use std::rc::Rc;
@@ -21,6 +20,7 @@ use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::checkpoint;
 use crate::log::index::load;
 use crate::log::index::steps::Looks;
+use crate::log::members::error::AdminError;
 use crate::log::members::replace;
 use crate::log::reclaim::collector;
 use crate::log::reclaim::reset;

@@ -1,7 +1,5 @@
 //! Users' requests: admission, sequences, and waiting.
 
-use crate::log::admit::writable::check_writable;
-use crate::log::index::steps::{Looks, step_of};
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -12,10 +10,12 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver, answered,
 };
+use crate::log::admit::writable::check_writable;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::index::cache::{For, hold_range};
+use crate::log::index::steps::{Looks, step_of};
 use crate::log::write::lane::Lifetime;
 
 /// Sequences that must be left when a request is admitted: more than the requests admitted at a

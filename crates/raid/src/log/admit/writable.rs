@@ -1,10 +1,12 @@
 //! Whether the volume takes writes, checked before each of them.
 
+use std::rc::Rc;
+
+use zoneweave_zoned::BlockError;
+
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::segment::open;
-use std::rc::Rc;
-use zoneweave_zoned::BlockError;
 
 /// Checks that the volume takes writes, and reserves sequences if necessary.
 pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {

@@ -2,11 +2,13 @@
 //!
 //! A physical block address (PBA) is a dense ordinal over the chunk blocks of all segment slots.
 
+use std::ops::Range;
+
+use zoneweave_zoned::{BlockCount, Lba};
+
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::address::Address;
 use crate::scheme::{Column, Scheme};
-use std::ops::Range;
-use zoneweave_zoned::{BlockCount, Lba};
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,6 @@
 //! sequences of replayed entries until the index is built: as much as the index itself if it reads
 //! every summary, and at most three quarters of that if users are served before.
 
-use crate::log::engine::footprint::in_tree;
 use std::mem::size_of;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +13,7 @@ use zoneweave_zoned::{BLOCK_BYTES, OOB_BYTES};
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::Pba;
 use crate::log::engine::core::{Core, QUEUED_BLOCKS};
+use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::segment_slots;
 use crate::log::engine::state::State;

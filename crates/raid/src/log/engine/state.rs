@@ -7,7 +7,6 @@
 //! count is the number of index entries that point into it, tombstone blocks counting once;
 //! assigned sequences stay below the ceiling on media.
 
-use crate::log::index::remap::{Move, Moved};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -25,6 +24,7 @@ use crate::log::index::absent::Absent;
 use crate::log::index::cache::Offload;
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::map::Index;
+use crate::log::index::remap::{Move, Moved};
 use crate::log::members::attachment::Membership;
 use crate::log::members::member::Member;
 use crate::log::read::hedge::Hedge;

@@ -1,10 +1,11 @@
 //! The status report of the volume.
 
-use crate::log::engine::counters::{Counters, Progress};
-use serde::{Deserialize, Serialize};
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::log::engine::core::Core;
+use crate::log::engine::counters::{Counters, Progress};
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
 use crate::log::format::MemberState;

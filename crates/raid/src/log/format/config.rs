@@ -1,9 +1,10 @@
 //! The configuration of an array, as superblock records carry it.
 
+use zoneweave_zoned::BlockCount;
+
 use crate::log::format::envelope::ArrayUuid;
 use crate::scheme::Scheme;
 use crate::shards::Shard;
-use zoneweave_zoned::BlockCount;
 
 /// Configuration of an array, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 //! the blocks when the index in memory is rebuilt. If it is damaged, the blocks' own metadata has
 //! the same content.
 
-use crate::log::format::bounds::LBA_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::log::format::bounds::LBA_LIMIT;
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, MAX_COLUMNS};
 

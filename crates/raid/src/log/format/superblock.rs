@@ -5,11 +5,6 @@
 //! repeated state), deaths of segments, seals of leftover segments, the end of a snapshot, a
 //! checkpoint pointer, or the narrow list.
 
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::config::{
-    ArrayConfig, ROTATION_MASK, UNIT_SHIFT, decode_unit, encode_unit,
-};
-use crate::log::format::envelope::{Uuid, display_uuid};
 use std::fmt;
 
 use bytes::Bytes;
@@ -23,6 +18,11 @@ use super::narrow_list::Roster;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::log::format::bounds::LBA_LIMIT;
+use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::config::{
+    ArrayConfig, ROTATION_MASK, UNIT_SHIFT, decode_unit, encode_unit,
+};
+use crate::log::format::envelope::{Uuid, display_uuid};
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 

@@ -1,10 +1,12 @@
 //! Pages of the index that a start left on media.
 
-use crate::log::engine::address::{Page, Pba, SegmentSlot};
-use crate::log::index::deferred::Deferred;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+
 use zoneweave_zoned::Lba;
+
+use crate::log::engine::address::{Page, Pba, SegmentSlot};
+use crate::log::index::deferred::Deferred;
 
 /// State of absent pages.
 pub(in crate::log) struct Absent {

@@ -14,7 +14,6 @@
 //! * If a page turns out to be invalid after users were served, all requests that need it fail, and
 //!   a void record is made, so that the next start reads every summary.
 
-use crate::log::index::absent::Absent;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -30,6 +29,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::checkpoint::MappingBlock;
+use crate::log::index::absent::Absent;
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};

@@ -1,5 +1,9 @@
 //! A part of the volume whose index is being built from segments and pages.
 
+use std::collections::BTreeSet;
+
+use zoneweave_zoned::Lba;
+
 use crate::instrument::marks::{Mark, mark_if};
 use crate::log::engine::address::{BlockPlace, Page, Pba};
 use crate::log::engine::state::State;
@@ -10,8 +14,6 @@ use crate::log::index::sequences::Sequences;
 use crate::log::recover::duplicates::Twins;
 use crate::log::recover::judge::WeakBlock;
 use crate::log::segment::table::Phase;
-use std::collections::BTreeSet;
-use zoneweave_zoned::Lba;
 
 /// A block of a weak stripe that is newer than every valid version.
 pub(in crate::log) struct Candidate {

@@ -1,7 +1,8 @@
 //! Relocations that have changed index entries, so that they can be undone.
 
-use crate::log::engine::address::Pba;
 use zoneweave_zoned::Lba;
+
+use crate::log::engine::address::Pba;
 
 /// A relocation of consecutive blocks of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

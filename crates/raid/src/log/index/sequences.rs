@@ -3,9 +3,8 @@
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
-use crate::log::index::map::Entry;
-
 use crate::log::engine::address::Page;
+use crate::log::index::map::Entry;
 
 /// The sequence of each block of a range; zero if unknown.
 pub(in crate::log) enum Sequences {

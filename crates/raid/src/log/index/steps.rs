@@ -1,8 +1,9 @@
 //! Steps of a long walk through the index, bounded by the pages that may be held at a time.
 
+use std::ops::Range;
+
 use crate::log::engine::core::Core;
 use crate::log::index::cache::{For, Offload};
-use std::ops::Range;
 
 /// The most blocks a trim covers in one extent.
 const TRIM_STEP: u64 = 1 << 18;

@@ -1,14 +1,14 @@
 //! Errors of administrative requests.
 
-use crate::scheme::Column;
 use thiserror::Error;
+use zoneweave_zoned::BlockCount;
 use zoneweave_zoned::Status;
+use zoneweave_zoned::ZoneId;
 
 use crate::log::engine::limits::LimitError;
 use crate::log::engine::stop::StopReason;
 use crate::log::write::policy::lanes::PolicyError;
-use zoneweave_zoned::BlockCount;
-use zoneweave_zoned::ZoneId;
+use crate::scheme::Column;
 
 /// Why an administrative request was refused.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -9,27 +9,26 @@
 //! Invariant: an evicted member leaves every open segment, and the membership is dirty until the
 //! eviction is on media.
 
-use zoneweave_runtime::Nanos;
+use std::rc::Rc;
 
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::Status;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::instrument::marks::mark_if;
 use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::Mutant;
+use crate::instrument::mutants::mutant;
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::engine::state::UNRECORDED;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::MemberState;
 use crate::log::members::error::AdminError;
+use crate::log::members::member::FailuresBefore;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
-
-use crate::instrument::marks::mark_if;
-use crate::instrument::mutants::Mutant;
-use crate::instrument::mutants::mutant;
-use crate::log::engine::state::UNRECORDED;
-use std::rc::Rc;
-use zoneweave_zoned::ZonedDevice;
-
-use crate::log::members::member::FailuresBefore;
-use zoneweave_zoned::Status;
 
 /// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";

@@ -1,20 +1,21 @@
 //! I/O of members: reads, resets and their accounting.
 
-use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::core::Core;
-
-use crate::log::read::guards::{ReadUnderWay, ResetUnderWay};
-use crate::scheme::Column;
-use bytes::Bytes;
-use futures_util::FutureExt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Payload, ReportOptions, Status, ZoneAction, ZoneAddress,
     ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt, is_zero,
 };
+
+use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::core::Core;
+use crate::log::read::guards::{ReadUnderWay, ResetUnderWay};
+use crate::scheme::Column;
 
 impl Core {
     /// Reads blocks of a member and records the outcome.

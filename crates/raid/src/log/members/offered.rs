@@ -1,6 +1,7 @@
 //! A drive offered to a start, a creation or a replacement.
 
 use std::rc::Rc;
+
 use zoneweave_zoned::ZonedDevice;
 
 /// A drive offered to an array, with its label.

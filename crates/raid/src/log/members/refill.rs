@@ -1,5 +1,9 @@
 //! Spares in use: a lost member is replaced without an operator.
 
+use std::rc::Rc;
+
+use zoneweave_zoned::ZonedDevice;
+
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
@@ -8,8 +12,6 @@ use crate::log::members::error::ReplaceError;
 use crate::log::members::replace::{check_fit, put_in};
 use crate::log::repair::rebuild::{enter_service, rebuild};
 use crate::scheme::Column;
-use std::rc::Rc;
-use zoneweave_zoned::ZonedDevice;
 
 /// Adds a spare drive.
 ///

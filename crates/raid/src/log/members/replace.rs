@@ -4,7 +4,6 @@
 //! record with its name is on every member: an earlier crash leaves the slot as it was. From then
 //! on its rebuild (`repair/rebuild`) may be interrupted by another loss at any time.
 
-use crate::log::members::error::ReplaceError;
 use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
@@ -15,6 +14,7 @@ use crate::log::engine::limits::check_drive;
 use crate::log::engine::state::{State, UNRECORDED};
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
+use crate::log::members::error::ReplaceError;
 use crate::log::members::member::Member;
 use crate::log::members::superblock_cursor::SuperblockCursor;
 use crate::log::recover::find::header_votes::may_hold_segment;

@@ -6,7 +6,6 @@
 //! member that fails a commit is evicted, which is a commit of its own on the others; a commit
 //! counts when every member still in service has it.
 
-use crate::log::members::superblock_cursor::{SuperblockCursor, SuperblockLog};
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -22,6 +21,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::{Epoch, State, UNRECORDED};
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
+use crate::log::members::superblock_cursor::{SuperblockCursor, SuperblockLog};
 use crate::scheme::{Column, ColumnSet};
 
 /// Records of a superblock zone: a start of the array has to read them all. Each takes a write

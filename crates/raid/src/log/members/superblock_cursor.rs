@@ -1,6 +1,7 @@
 //! Positions in the superblock zones of a running array.
 
 use std::cell::RefCell;
+
 use zoneweave_runtime::Semaphore;
 use zoneweave_zoned::ZoneId;
 

@@ -12,12 +12,11 @@ use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
 use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
+use crate::log::engine::state::State;
 use crate::log::members::io::Asked;
 use crate::scheme::Column;
-
-use crate::log::engine::address::BlockPlace;
-use crate::log::engine::state::State;
 
 /// Blocks read from one zone in one command.
 const RUN_BLOCKS: usize = 32;

@@ -4,10 +4,6 @@
 //! returned block was verified against the requested identity. A block that can be neither verified
 //! nor reconstructed is an error, never zeros.
 
-use crate::log::read::batch::spot_of;
-use crate::log::read::found::FoundBlock;
-use crate::log::read::found::TRIES;
-use crate::log::segment::pin::pin_all;
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -24,11 +20,15 @@ use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, Oob};
+use crate::log::read::batch::spot_of;
 use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
+use crate::log::read::found::FoundBlock;
+use crate::log::read::found::TRIES;
 use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
 use crate::log::read::route::Route;
+use crate::log::segment::pin::pin_all;
 use crate::scheme::ColumnSet;
 
 /// Reads data blocks by place, reconstructing those on slow drives. The segments must be pinned.

@@ -1,7 +1,8 @@
 //! A block that was read and passed its checksum.
 
-use crate::log::format::BlockIdentity;
 use bytes::Bytes;
+
+use crate::log::format::BlockIdentity;
 
 /// A verified block with its identity.
 #[derive(Clone, Debug)]

@@ -1,11 +1,13 @@
 //! Reads and resets in flight, counted per member while the guard lives.
 
+use std::rc::Rc;
+
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::BlockCount;
+
 use crate::log::engine::core::Core;
 use crate::log::read::hedge::size_of;
 use crate::scheme::Column;
-use std::rc::Rc;
-use zoneweave_runtime::Nanos;
-use zoneweave_zoned::BlockCount;
 
 /// A read in flight.
 pub(in crate::log) struct ReadUnderWay {

@@ -1,5 +1,10 @@
 //! Reads of users: a range of the volume, with its index pages pinned.
 
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
+
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
@@ -9,9 +14,6 @@ use crate::log::read::blocks::{read_by, read_hedged, read_place};
 use crate::log::read::found::FoundBlock;
 use crate::log::read::route::Route;
 use crate::log::segment::pin::{Pin, pin_all};
-use bytes::Bytes;
-use std::rc::Rc;
-use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
 
 /// Reads a range of the volume.
 ///

@@ -1,11 +1,12 @@
 //! Routing of reads: directly to the drive, or around it.
 
+use zoneweave_runtime::Nanos;
+
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::state::State;
 use crate::log::read::hedge::{Estimate, Hedging, LEFT_BEHIND, PRICE, PROBE, SIZES, size_of};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
-use zoneweave_runtime::Nanos;
 
 /// The way in which a read is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

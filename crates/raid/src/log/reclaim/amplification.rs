@@ -7,12 +7,12 @@
 //! W(-a exp(-a)))` with Lambert's function. If some blocks are written more often than others and
 //! kept apart from them, the cost is lower.
 
-use crate::log::engine::counters::ClassCounters;
-use crate::log::engine::counters::ratio;
 use serde::Serialize;
 
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::counters::ClassCounters;
 use crate::log::engine::counters::Counters;
+use crate::log::engine::counters::ratio;
 use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
 use crate::log::engine::state::State;
 

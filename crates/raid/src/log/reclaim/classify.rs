@@ -1,11 +1,12 @@
 //! The lifetime class of a write, from the age of the block that it replaces.
 
+use zoneweave_zoned::Lba;
+
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::write::lane::Lifetime;
-use zoneweave_zoned::Lba;
 
 impl State {
     /// Expected lifetime of so many blocks written by a user, from this one on; the default if it

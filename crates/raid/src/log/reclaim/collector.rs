@@ -11,7 +11,6 @@
 //! only if the rest of all of them fits into free space without any being freed: otherwise all
 //! could be half done, and none ever finish.
 
-use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -22,6 +21,7 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
 use crate::log::members::member::Member;
+use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 use crate::log::reclaim::relocate::evacuate;
 use crate::log::segment::table::{Phase, Segment};
 

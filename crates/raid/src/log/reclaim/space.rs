@@ -3,12 +3,12 @@
 //! `engine/limits` proves that there always is while no more zones are lost than the reserve. If
 //! more are lost, a task that waits for space has to end with an error instead of waiting for ever.
 
-use crate::log::engine::limits::FREE_BESIDE_LANES;
 use std::collections::BTreeMap;
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::limits::FREE_BESIDE_LANES;
 use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;

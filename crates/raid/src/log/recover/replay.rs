@@ -6,7 +6,6 @@
 //! sealed ones, the older of two unfinished ones. Finally, duplicates free the segments that they
 //! can.
 
-use crate::log::index::partition::{Candidate, Partition};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -23,6 +22,7 @@ use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::deferred::Deferred;
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
+use crate::log::index::partition::{Candidate, Partition};
 use crate::log::index::sequences::{NARROW, Sequences};
 use crate::log::index::valid_counts::{Counted, count_valid};
 use crate::log::read::blocks::read_places;

@@ -10,9 +10,8 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use serde::Serialize;
-use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
-
 use zoneweave_erasure::Code;
+use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};

@@ -1,10 +1,11 @@
 //! Blocks that a segment lists, read span by span.
 
+use std::rc::Rc;
+
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::format::IndexEntry;
 use crate::log::segment::scan::load_span;
-use std::rc::Rc;
 
 /// A block and its summary entry.
 pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);

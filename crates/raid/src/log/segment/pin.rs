@@ -1,9 +1,10 @@
 //! Pins: a segment is not reset while a pin on it lives.
 
+use std::rc::Rc;
+
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::segment::table::Phase;
-use std::rc::Rc;
 
 /// Keeps a segment's zones from being reset.
 pub(in crate::log) struct Pin {

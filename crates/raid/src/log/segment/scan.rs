@@ -4,7 +4,6 @@
 //! it can be trusted even if the data is damaged. The data is verified only to judge whether a
 //! stripe counts; a later read verifies it again.
 
-use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -20,6 +19,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, Oob};
 use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::segment::resolve::resolve_group;
+use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use crate::log::segment::spans;
 use crate::log::segment::table::ColumnZone;
 use crate::log::write::stripe::parity_entry;

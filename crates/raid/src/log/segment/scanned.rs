@@ -1,8 +1,9 @@
 //! The rows of a group as they were read from the drives, before chunks are matched to stripes.
 
+use std::ops::Range;
+
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::write::stripe::entry_kind;
-use std::ops::Range;
 
 /// Findings for one column in consecutive rows.
 pub(in crate::log) struct ColumnScan {

@@ -4,6 +4,10 @@
 //! If a chunk failed or is in the wrong place, all blocks of the stripe return to the head of the
 //! queue, and the segment is given up.
 
+use std::rc::Rc;
+
+use zoneweave_zoned::Lba;
+
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
@@ -19,8 +23,6 @@ use crate::log::write::in_flight::Placed;
 use crate::log::write::lane::Class;
 use crate::log::write::plan::StripePlan;
 use crate::scheme::{Column, Role};
-use std::rc::Rc;
-use zoneweave_zoned::Lba;
 
 /// Applies a stripe whose chunks are all written, or puts its blocks back.
 pub(super) fn finish_stripe(

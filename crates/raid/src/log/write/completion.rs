@@ -1,11 +1,12 @@
 //! The last share to return ends its stripe: it passes the outcomes of all chunks to `commit`.
 
-use crate::log::write::in_flight::{ChunkUnderWay, Of, Placed, UnderWay};
 use std::rc::Rc;
 
 use zoneweave_zoned::Status;
 
 use crate::log::engine::core::Core;
+use crate::log::write::commit::finish_stripe;
+use crate::log::write::in_flight::{ChunkUnderWay, Of, Placed, UnderWay};
 
 impl UnderWay {
     /// Drops a share without a report; returns whether that ended the stripe.
@@ -13,7 +14,7 @@ impl UnderWay {
         let last = Rc::into_inner(self);
         let ends = last.is_some();
         if let Some(Self { plan, entries, placed }) = last {
-            crate::log::write::commit::finish_stripe(core, plan, &entries, &placed.into_inner());
+            finish_stripe(core, plan, &entries, &placed.into_inner());
         }
         ends
     }

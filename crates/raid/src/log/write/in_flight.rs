@@ -4,13 +4,15 @@
 //! A share that is dropped, as when the engine is dropped, leaves the stripe unfinished, as a crash
 //! would.
 
-use crate::log::format::IndexEntry;
-use crate::log::write::plan::StripePlan;
-use crate::scheme::Column;
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
+
 use zoneweave_zoned::{Status, ZoneAddress};
+
+use crate::log::format::IndexEntry;
+use crate::log::write::plan::StripePlan;
+use crate::scheme::Column;
 
 /// Address of a written chunk, or the error of its write.
 pub(in crate::log) type Placed = Result<ZoneAddress, Status>;

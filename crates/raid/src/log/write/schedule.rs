@@ -5,7 +5,6 @@
 //! writes coalesce, tasks that have just been answered run before a partial stripe is closed, as
 //! they may write more. A group is left only when all its stripes are complete.
 
-use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
 use zoneweave_runtime::Nanos;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -17,6 +16,7 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Phase, Segment};
 use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId};
+use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
 
 /// A stripe that can be issued.
 #[derive(Clone, Copy)]

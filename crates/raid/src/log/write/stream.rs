@@ -6,13 +6,13 @@
 //! blocks. Small requests wait in one queue, large ones in another, and each queue is emptied by
 //! the lanes of its class.
 
-use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId, Lifetime};
 use std::collections::VecDeque;
 
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
 use crate::log::write::lane::LaneMode;
+use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId, Lifetime};
 use crate::log::write::zone::coalescing::Returning;
 
 /// Consecutive stripes of one write each that justify a narrow segment.

@@ -8,8 +8,6 @@
 //! queue with their sequences. An append is never retried in place, so no address can hold a block
 //! twice.
 
-use crate::log::segment::pin::Hold;
-use crate::log::write::commit::answer;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -22,8 +20,10 @@ use crate::log::engine::geometry::Row;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::StreamKind;
 use crate::log::segment::open;
+use crate::log::segment::pin::Hold;
 use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
+use crate::log::write::commit::answer;
 use crate::log::write::in_flight::{ChunkUnderWay, UnderWay};
 use crate::log::write::lane::LaneId;
 use crate::log::write::plan::{Chore, Step, StripePlan};

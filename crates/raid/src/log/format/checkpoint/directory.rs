@@ -2,7 +2,6 @@
 //! a change are written again, so the cost of a checkpoint follows the changes, not the size of the
 //! volume.
 
-use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -11,6 +10,7 @@ use super::{
     Address, AddressSpace, BODY_BYTES, BlockType, Envelope, FormatError, RawShard, ShardId, field,
     sealed, split,
 };
+use crate::log::format::bounds::NUMBER_LIMIT;
 
 /// Entries of a directory block: always 8 bytes each.
 pub const DIRECTORY_ENTRIES: u32 = 500;

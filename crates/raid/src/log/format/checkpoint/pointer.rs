@@ -1,10 +1,10 @@
 //! The payload of the superblock record that makes a checkpoint the newest one.
 
-use crate::log::format::bounds::NUMBER_LIMIT;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
+use crate::log::format::bounds::NUMBER_LIMIT;
 
 /// Address of the first root block. The other fields repeat fields of the chain's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@
 //! The chain holds three lists, one after the other, each from a new block on: the segment
 //! table, the directories of mapping blocks, the directories of validity blocks.
 
-use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -16,6 +15,7 @@ use super::{
     Listed, RawLocation, RawShard, ShardId, field, sealed, split,
 };
 use crate::log::engine::geometry::ChunkBlock;
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::Column;
 
 /// Addresses of directories that one root block holds.

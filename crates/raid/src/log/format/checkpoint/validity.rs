@@ -1,7 +1,6 @@
 //! Validity blocks: the valid chunk blocks of a segment's column, so that space can be reclaimed
 //! without reading every page of the index.
 
-use crate::log::format::bounds::NUMBER_LIMIT;
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -11,6 +10,7 @@ use super::{
     packed, sealed, split, unpacked,
 };
 use crate::log::engine::geometry::ChunkBlock;
+use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::Column;
 
 /// Chunk blocks covered by one validity block.

@@ -9,13 +9,13 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
+use super::LOOKED_AT;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::index::checkpoint;
 
-use super::LOOKED_AT;
 /// Pages examined for a clean one if no dirty page can be written.
 const LOOKED_AT_FOR_FIXED: u64 = 1024;
 

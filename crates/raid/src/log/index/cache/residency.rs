@@ -1,5 +1,10 @@
 //! Which pages of the index stay in memory: decisions over the state.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use zoneweave_zoned::Lba;
+
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
@@ -13,9 +18,6 @@ use crate::log::index::cache::{IndexPages, Offload};
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::table::{Phase, Segment};
-use std::collections::BTreeMap;
-use std::ops::Range;
-use zoneweave_zoned::Lba;
 
 impl State {
     /// Number of absent pages; each has a mapping block that counts as valid.

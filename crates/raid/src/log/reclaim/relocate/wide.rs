@@ -1,5 +1,7 @@
 //! Relocating blocks that describe several blocks of the volume: tombstones and index pages.
 
+use zoneweave_zoned::Lba;
+
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::Pba;
 use crate::log::engine::limits::BATCH_BLOCKS;
@@ -11,7 +13,6 @@ use crate::log::index::steps::step_of;
 use crate::log::read::found::FoundBlock;
 use crate::log::reclaim::relocate::{Mover, Moving, lost_block, moved_run, newest_of};
 use crate::log::segment::entries::ListedBlock;
-use zoneweave_zoned::Lba;
 
 /// Parts of a block's extents that are to be relocated, with their pages.
 #[derive(Default)]

@@ -1,11 +1,13 @@
 //! Zones that headers claim for segments, before the segments are accepted.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset};
+
 use crate::log::engine::address::SegmentSlot;
 use crate::log::format::SegmentHeader;
 use crate::log::recover::find::header_votes::Witnesses;
 use crate::scheme::Column;
-use std::collections::{BTreeMap, BTreeSet};
-use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset};
 
 /// A segment found, and how far each of its zones is written.
 pub(in crate::log) struct FoundSegment {

@@ -9,7 +9,6 @@ use std::rc::Rc;
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
 use crate::log::engine::core::Core;
-
 use crate::log::engine::state::State;
 use crate::log::format::{Oob, Place};
 use crate::log::members::io::is_blank;

@@ -9,7 +9,6 @@
 //!
 //! An unexplained zone is left alone and counted.
 
-use crate::log::recover::find::claims::{Claim, FoundSegment, Sorted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -28,6 +27,7 @@ use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
 use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
+use crate::log::recover::find::claims::{Claim, FoundSegment, Sorted};
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
 use crate::log::recover::find::{narrow, orphans};

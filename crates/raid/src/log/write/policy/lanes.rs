@@ -6,7 +6,6 @@
 //! and 3.3, and the baselines of section 5). [`WritePolicy::adaptive`] and
 //! [`WritePolicy::appending`] are our own. `auto` chooses one.
 
-use crate::log::write::lane::LaneMode;
 use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
@@ -15,6 +14,7 @@ use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::FREE_BESIDE_LANES;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
+use crate::log::write::lane::LaneMode;
 use crate::log::write::lane::{ChunkClass, Lane, LaneRequests};
 use crate::log::write::stream::Stream;
 use crate::scheme::Scheme;

@@ -4,7 +4,6 @@
 //! aligned segments they are queued for their zone (`queue`), and one task per zone empties
 //! the queue.
 
-use crate::log::write::zone::open_zone::{OpenZone, queue_of};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::rc::Rc;
@@ -20,6 +19,7 @@ use crate::log::format::StreamKind;
 use crate::log::members::member::FailuresBefore;
 use crate::log::write::in_flight::{ChunkUnderWay, Placed};
 use crate::log::write::zone::coalescing::{Coalescing, WriteLimit};
+use crate::log::write::zone::open_zone::{OpenZone, queue_of};
 use crate::log::write::zone::queue::{Chunk, Queued, ZoneWrite};
 use crate::scheme::Column;
 

@@ -1,12 +1,14 @@
 //! A zone of an open segment, with its drive, and the queue of its writes.
 
+use std::rc::Rc;
+
+use zoneweave_zoned::{ZoneId, ZonedDevice};
+
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::zone::queue::ZoneQueue;
 use crate::scheme::Column;
-use std::rc::Rc;
-use zoneweave_zoned::{ZoneId, ZonedDevice};
 
 /// A zone of an open segment, with its drive: a replacement attached to the same slot must not
 /// receive writes meant for the former drive.
