@@ -56,10 +56,10 @@ pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::members::create;
 pub use crate::log::members::create::{CreateError, CreateOptions, create};
 pub use crate::log::members::error::AdminError;
+pub use crate::log::members::hedge::Hedging;
 pub use crate::log::members::member::MemberErrors;
 pub use crate::log::members::offered::OfferedDrive;
 pub use crate::log::members::spares::{SpareState, SparesStatus, TakenSpare};
-pub use crate::log::read::hedge::Hedging;
 pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
     DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, open as open_array, survey,

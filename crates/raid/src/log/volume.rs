@@ -17,15 +17,12 @@ use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::index::cache::{self, For, hold_range};
-use crate::log::index::checkpoint;
-use crate::log::index::load;
 use crate::log::index::steps::Looks;
+use crate::log::index::{checkpoint, load};
 use crate::log::members::error::AdminError;
 use crate::log::members::replace;
-use crate::log::reclaim::collector;
-use crate::log::reclaim::reset;
-use crate::log::repair::rebuild;
-use crate::log::repair::scrub;
+use crate::log::reclaim::{collector, reset};
+use crate::log::repair::{rebuild, scrub};
 use crate::log::write::writer;
 use crate::scheme::Column;
 
@@ -48,10 +45,10 @@ impl Volume {
         let user = writer::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
-        if core.state.borrow().absent.is_some() {
+        if core.state.borrow().mapping.absent.is_some() {
             core.handle.spawn("index", load::run(core.clone()));
         }
-        if core.state.borrow().offload.is_some() {
+        if core.state.borrow().mapping.offload.is_some() {
             core.handle.spawn("evictor", cache::run(core.clone()));
             core.handle.spawn("evictor beside", cache::run_beside(core.clone()));
         }
@@ -88,16 +85,16 @@ impl Volume {
         let column = self.column(slot)?;
         {
             let state = self.core.state.borrow();
-            if state.members[column.index()].writable().is_none() {
+            if state.array.members[column.index()].writable().is_none() {
                 return Ok(());
             }
-            state.check_spared(column)?;
+            state.array.check_spared(column)?;
         }
         self.core.fail_member(column, Status::Aborted);
-        self.core.state.borrow_mut().members[column.index()].failure =
+        self.core.state.borrow_mut().array.members[column.index()].failure =
             Some("taken out of service by the administrator".to_owned());
         self.core.membership_settled().await;
-        self.core.state.borrow().stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
+        self.core.state.borrow().array.stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
     }
 
     /// Takes a member out whose drive is known to be gone, before a request fails on it. The
@@ -107,9 +104,9 @@ impl Volume {
     /// If there is no such slot.
     pub fn drive_lost(&self, slot: usize, reason: &str) -> Result<(), AdminError> {
         let column = self.column(slot)?;
-        if self.core.state.borrow().members[column.index()].writable().is_some() {
+        if self.core.state.borrow().array.members[column.index()].writable().is_some() {
             self.core.fail_member(column, Status::DeviceGone);
-            let member = &mut self.core.state.borrow_mut().members[column.index()];
+            let member = &mut self.core.state.borrow_mut().array.members[column.index()];
             member.failure = Some(reason.to_owned());
         }
         Ok(())
@@ -173,7 +170,7 @@ impl Volume {
     /// If the last flush failed.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.core.refusing.set(true);
-        while !self.core.state.borrow().inflight.is_empty() {
+        while !self.core.state.borrow().writes.inflight.is_empty() {
             self.core.changed.wait().await;
         }
         let flushed = requests::flush(&self.core).await;
@@ -182,7 +179,7 @@ impl Volume {
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();
         let pages = || {
             let state = self.core.state.borrow();
-            state.is_paging() || state.takes_pages_in()
+            state.mapping.is_paging() || state.mapping.takes_pages_in()
         };
         let others = || checkpoint() || pages();
         while writing(StreamKind::User) || writing(StreamKind::Relocation) || others() {
@@ -198,13 +195,13 @@ impl Volume {
         let mut text = format!(
             "free {} stopped {:?} dirty {} queued {}/{} open {:?}/{:?} in flight {}\n",
             state.free_segments(),
-            state.stopped,
-            state.membership_dirty,
-            state.user.queued(),
-            state.relocation.queued(),
-            state.user.open_segments().collect::<Vec<_>>(),
-            state.relocation.open_segments().collect::<Vec<_>>(),
-            !state.inflight.is_empty(),
+            state.array.stopped,
+            state.array.membership_dirty,
+            state.writes.user.queued(),
+            state.writes.relocation.queued(),
+            state.writes.user.open_segments().collect::<Vec<_>>(),
+            state.writes.relocation.open_segments().collect::<Vec<_>>(),
+            !state.writes.inflight.is_empty(),
         );
         for (slot, segment) in state.segments.iter() {
             text += &format!(
@@ -233,7 +230,7 @@ impl Volume {
     }
 
     fn column(&self, slot: usize) -> Result<Column, AdminError> {
-        let columns = self.core.state.borrow().scheme().columns();
+        let columns = self.core.state.borrow().array.scheme().columns();
         if slot < columns {
             Ok(Column::of(slot))
         } else {
@@ -246,9 +243,9 @@ impl BlockDevice for Volume {
     fn info(&self) -> BlockDeviceInfo {
         let state = self.core.state.borrow();
         BlockDeviceInfo {
-            blocks: state.config.volume_blocks,
-            volatile_cache: state.volatile && !state.fua_always,
-            read_only: state.stopped.is_some(),
+            blocks: state.array.config.volume_blocks,
+            volatile_cache: state.array.volatile && !state.array.fua_always,
+            read_only: state.array.stopped.is_some(),
         }
     }
 

@@ -12,26 +12,14 @@ use crate::log::admit::pending::{
 };
 use crate::log::admit::writable::check_writable;
 use crate::log::engine::core::Core;
-use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::index::cache::{For, hold_range};
 use crate::log::index::steps::{Looks, step_of};
 use crate::log::write::lane::Lifetime;
 
-/// Sequences that must be left when a request is admitted: more than the requests admitted at a
-/// time.
-const SEQUENCE_MARGIN: u64 = 1 << 18;
-
-impl State {
-    /// Whether sequences have to be reserved before more are assigned.
-    pub(super) fn has_few_sequences(&self) -> bool {
-        self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
-    }
-}
-
 impl Core {
     fn takes_writes(&self) -> bool {
-        let stopped = self.state.borrow().stopped.is_some();
+        let stopped = self.state.borrow().array.stopped.is_some();
         !(self.closing.get() || self.refusing.get() || stopped)
     }
 }
@@ -41,7 +29,7 @@ impl Core {
 /// # Errors
 /// If it does not.
 pub(in crate::log) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), BlockError> {
-    let capacity = core.state.borrow().config.volume_blocks;
+    let capacity = core.state.borrow().array.config.volume_blocks;
     match lba.0.checked_add(blocks) {
         Some(end) if end <= capacity => Ok(()),
         _ => Err(BlockError::OutOfRange { lba, blocks, capacity }),
@@ -63,9 +51,9 @@ pub(in crate::log) fn write_at_once(
     let end = lba.0.checked_add(blocks).filter(|end| blocks > 0 && *end > lba.0)?;
     {
         let state = core.state.borrow();
-        let inside = end <= state.config.volume_blocks;
-        let ready = inside && state.has_whole_index() && !state.has_few_sequences();
-        if !ready || !core.takes_writes() || state.inflight.write_must_wait(&(lba.0..end)) {
+        let inside = end <= state.array.config.volume_blocks;
+        let ready = inside && state.mapping.has_whole_index() && !state.writes.has_few_sequences();
+        if !ready || !core.takes_writes() || state.writes.inflight.write_must_wait(&(lba.0..end)) {
             return None;
         }
     }
@@ -92,7 +80,7 @@ pub(in crate::log) async fn write(
     let _held = hold_range(core, For::Users, range.clone()).await?;
     let admitted = Some(core.admission.acquire_many(blocks).await);
     check_writable(core).await?;
-    while core.state.borrow().inflight.write_must_wait(&range) {
+    while core.state.borrow().writes.inflight.write_must_wait(&range) {
         mark(Mark::WriteWaitsForTrim);
         core.changed.wait().await;
         // Closing the volume does not wait for requests that are not in flight yet.
@@ -107,14 +95,14 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
     let (ticket, done) = Ticket::of(request, blocks);
     let room = {
         let mut state = core.state.borrow_mut();
-        state.inflight.begin_write(lba.0..lba.0 + blocks);
-        let sequence = state.take_sequence();
+        state.writes.inflight.begin_write(lba.0..lba.0 + blocks);
+        let sequence = state.writes.take_sequence();
         // By its first block: the blocks of a request stay together.
         let lifetime = state.lifetime_of_write(lba, blocks);
-        let class = state.user.class_of(blocks, lifetime);
-        state.user.note_asked(blocks);
-        state.user.fua += u64::from(fua);
-        let seed = state.seed;
+        let class = state.writes.user.class_of(blocks, lifetime);
+        state.writes.user.note_asked(blocks);
+        state.writes.user.fua += u64::from(fua);
+        let seed = state.array.seed;
         let pieces = data.iter().flat_map(|piece| {
             (0..piece.len()).step_by(BLOCK_BYTES).map(move |at| piece.slice(at..at + BLOCK_BYTES))
         });
@@ -129,7 +117,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
                 origin: Origin::User,
                 ticket: ticket.clone(),
             });
-            state.user.queue_mut(class).push_back(block);
+            state.writes.user.queue_mut(class).push_back(block);
         }
         state.has_plenty()
     };
@@ -175,10 +163,10 @@ async fn trim_extent(
 ) -> Result<(), BlockError> {
     let (trim, sequence) = {
         let mut state = core.state.borrow_mut();
-        let trim = state.inflight.begin_trim(lba.0..lba.0 + blocks);
-        (trim, state.take_sequence())
+        let trim = state.writes.inflight.begin_trim(lba.0..lba.0 + blocks);
+        (trim, state.writes.take_sequence())
     };
-    while core.state.borrow().inflight.trim_must_wait(trim) {
+    while core.state.borrow().writes.inflight.trim_must_wait(trim) {
         mark(Mark::TrimWaits);
         core.changed.wait().await;
     }
@@ -190,7 +178,7 @@ async fn trim_extent(
         mark(Mark::TrimOfNothing);
         if fua { flush(core).await } else { Ok(()) }
     };
-    core.state.borrow_mut().inflight.end_trim(trim);
+    core.state.borrow_mut().writes.inflight.end_trim(trim);
     core.changed.open();
     result
 }
@@ -203,9 +191,9 @@ async fn write_tombstone(core: &Rc<Core>, extent: TrimExtent, fua: bool) -> Resu
     let (ticket, done) = Ticket::of(Request { admitted: None, fua }, 1);
     {
         let mut state = core.state.borrow_mut();
-        state.user.fua += u64::from(fua);
+        state.writes.user.fua += u64::from(fua);
         let trim = PendingTrim { extent, origin: Origin::User, ticket };
-        state.user.push_trim(Lifetime::Long, trim);
+        state.writes.user.push_trim(Lifetime::Long, trim);
     }
     core.changed.open();
     answered(done.await)

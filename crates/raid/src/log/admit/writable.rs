@@ -10,7 +10,7 @@ use crate::log::segment::open;
 
 /// Checks that the volume takes writes, and reserves sequences if necessary.
 pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
-    let scarce = core.state.borrow().has_few_sequences();
+    let scarce = core.state.borrow().writes.has_few_sequences();
     if scarce {
         open::raise_ceilings(core).await;
     }
@@ -18,5 +18,5 @@ pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockE
         mark(Mark::RefusedAtClose);
         return Err(BlockError::ShuttingDown);
     }
-    Ok(core.state.borrow().stopped.map_or(Ok(()), Err)?)
+    Ok(core.state.borrow().array.stopped.map_or(Ok(()), Err)?)
 }

@@ -15,7 +15,7 @@ use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::members::spares::Spares;
-use crate::log::members::superblock_cursor::SuperblockLog;
+use crate::log::members::superblock::cursor::SuperblockLog;
 use crate::log::write::stripe::Padding;
 use crate::scheme::{Column, Scheme};
 
@@ -85,9 +85,11 @@ impl Core {
     /// The shared parts around a recovered state.
     #[must_use]
     pub(in crate::log) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
-        let scheme = state.scheme();
-        let pages_held = state.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
-        let (codes, padding) = (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.seed));
+        let scheme = state.array.scheme();
+        let pages_held =
+            state.mapping.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
+        let (codes, padding) =
+            (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.array.seed));
         Rc::new(Self {
             handle,
             state: RefCell::new(state),
@@ -129,7 +131,7 @@ impl Core {
     /// The drive in a slot, unless it is missing or has failed.
     #[must_use]
     pub(in crate::log) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
-        self.state.borrow().members[column.index()].device.clone()
+        self.state.borrow().array.members[column.index()].device.clone()
     }
 
     /// Throttles a rebuild after it has written so much to a member's drive.
@@ -164,7 +166,7 @@ impl Core {
         device: &Rc<dyn ZonedDevice>,
     ) -> bool {
         let state = self.state.borrow();
-        let current = state.members[column.index()].device.as_ref();
+        let current = state.array.members[column.index()].device.as_ref();
         let same = current.is_some_and(|current| Rc::ptr_eq(current, device));
         mark_if(Mark::LateAnswer, || !same && current.is_some());
         same
@@ -178,7 +180,7 @@ impl Core {
         self: &Rc<Self>,
         seal: SealRecord,
     ) -> Result<(), StopReason> {
-        self.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+        self.state.borrow_mut().registry.seals.insert(seal.segment, seal.clone());
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
     }
 
@@ -191,14 +193,14 @@ impl Core {
         self.flush_caches().await;
         // A failed flush has evicted its member; the flush counts once that is durable.
         self.membership_settled().await;
-        self.state.borrow().stopped.map_or(Ok(()), Err)
+        self.state.borrow().array.stopped.map_or(Ok(()), Err)
     }
 
     /// Flushes every member's cache; members that fail are evicted, which is not durable yet.
     pub(in crate::log) async fn flush_caches(self: &Rc<Self>) {
         let (members, volatile) = {
             let state = self.state.borrow();
-            (state.writable_members(), state.volatile)
+            (state.array.writable_members(), state.array.volatile)
         };
         if volatile {
             mark(Mark::DrivesFlushed);
@@ -212,7 +214,9 @@ impl Core {
 
     /// Waits until every change of membership is on media.
     pub(in crate::log) async fn membership_settled(&self) {
-        while self.state.borrow().membership_dirty && self.state.borrow().stopped.is_none() {
+        while self.state.borrow().array.membership_dirty
+            && self.state.borrow().array.stopped.is_none()
+        {
             if mutant(Mutant::EvictionNotAwaited) {
                 return;
             }

@@ -22,6 +22,7 @@ use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
 use crate::log::index::cache::{IndexLimit, Limit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::map::Index;
+use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::Move;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
@@ -154,13 +155,16 @@ fn index_bytes(
 /// The memory in use now.
 pub(super) fn memory(core: &Core) -> Memory {
     let state = core.state.borrow();
-    let State { config, segments, index, checkpoints, tombstones, moves, offload, .. } = &*state;
+    let State { segments, checkpoints, .. } = &*state;
+    let (config, moves) = (&state.array.config, &state.reclaim.moves);
+    let Mapping { index, tombstones, offload, .. } = &state.mapping;
     let moves_left = offload.as_ref().map_or(0, Offload::moves_left_bytes);
     let beside = |offload: &Offload| offload.bytes() + index.frames().bytes();
     let offload = offload.as_ref().map_or(0, |offload| beside(offload) + checkpoints.bytes_apart());
     let columns = config.scheme.columns();
-    let queued = QUEUED_BLOCKS - core.admission.available() + state.relocation.queued() as u64;
-    let free: usize = state.members.iter().map(|member| member.pool.len()).sum();
+    let queued =
+        QUEUED_BLOCKS - core.admission.available() + state.writes.relocation.queued() as u64;
+    let free: usize = state.array.members.iter().map(|member| member.pool.len()).sum();
     let lists = segments.iter().map(|(_, segment)| segment.list_bytes());
     let tables = segments.iter().filter_map(|(_, segment)| segment.table.as_ref());
     Memory {
@@ -175,8 +179,8 @@ pub(super) fn memory(core: &Core) -> Memory {
         moved_bytes: moves.capacity() as u64 * size_of::<Move>() as u64 + moves_left,
         trim_bytes: tombstones.len() as u64 * TRIM_ENTRY,
         queued_bytes: queued * QUEUED_BLOCK
-            + state.user.queue_bytes()
-            + state.relocation.queue_bytes(),
+            + state.writes.user.queue_bytes()
+            + state.writes.relocation.queue_bytes(),
         total_bytes: 0,
     }
     .summed()

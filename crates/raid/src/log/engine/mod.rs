@@ -6,7 +6,7 @@
 //! | `geometry` | the shape of a segment's zones, and the dense numbering of its blocks |
 //! | `limits` | reserves and sizes, derived from the array's shape |
 //! | `memory`, `footprint` | memory of a running volume, now and at most |
-//! | `state` | the state behind the one borrow, and its invariants |
+//! | `state` | the state behind the one borrow, composed of parts of the other folders |
 //! | `core` | the state, the drives, the clock and the gates that tasks wait at |
 //! | `counters`, `status` | counters, progress, and the status report |
 //! | `stop` | why a volume takes no writes |

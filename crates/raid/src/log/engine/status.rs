@@ -203,7 +203,7 @@ pub struct VolumeStatus {
 pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let now = core.handle.now();
     let state = core.state.borrow();
-    let members = state.members.iter().enumerate().map(|(slot, member)| MemberStatus {
+    let members = state.array.members.iter().enumerate().map(|(slot, member)| MemberStatus {
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: member.entry.uuid.to_string(),
         state: MemberHealth::of(member.entry.state, member.device.is_some()),
@@ -219,36 +219,36 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let leftover = state.segments.iter().filter(|(_, s)| s.phase == Phase::Leftover || s.damaged);
     let leftover = leftover.count();
     let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
-        - state.tombstones.len() as u64
-        - state.pages_away();
+        - state.mapping.tombstones.len() as u64
+        - state.mapping.pages_away();
     let counters = state.counters;
     let amplified = amplification(&state, mapped);
     VolumeStatus {
-        name: state.config.name.clone(),
-        array: state.config.array.to_string(),
-        scheme: state.scheme().to_string(),
+        name: state.array.config.name.clone(),
+        array: state.array.config.array.to_string(),
+        scheme: state.array.scheme().to_string(),
         health,
         why,
         action,
-        epoch: state.epoch.number,
-        size_bytes: state.config.volume_blocks * 4096,
+        epoch: state.array.epoch.number,
+        size_bytes: state.array.config.volume_blocks * 4096,
         mapped_bytes: mapped * 4096,
-        volatile_cache: state.volatile && !state.fua_always,
+        volatile_cache: state.array.volatile && !state.array.fua_always,
         writing: writing_status(&state),
-        segments_total: crate::log::engine::limits::segment_slots(&state.config),
+        segments_total: crate::log::engine::limits::segment_slots(&state.array.config),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover).unwrap_or(u32::MAX),
-        absent_pages: state.absent_pages(),
+        absent_pages: state.mapping.absent_pages(),
         stripe_table_bytes: state.segments.iter().map(|(_, s)| table_bytes(s)).sum(),
         memory: memory(core),
         memory_at_most: Memory::most(
-            &state.config,
-            &state.policy,
-            state.offload.as_ref().map(|offload| offload.limit().asked),
-            state.tombstones.len() as u64,
+            &state.array.config,
+            &state.writes.policy,
+            state.mapping.offload.as_ref().map(|offload| offload.limit().asked),
+            state.mapping.tombstones.len() as u64,
             leftover as u64,
         ),
-        index_pages: state.index_pages(),
+        index_pages: state.mapping.index_pages(),
         write_amplification: amplified.data,
         amplification: amplified,
         rebuild: core.rebuild_progress.get(),
@@ -267,10 +267,10 @@ fn writing_status(state: &State) -> WritingStatus {
         group_rows: lane.group_rows,
         command: lane.mode,
     };
-    let mut fell_back: Vec<_> = state.refused.iter().map(ToString::to_string).collect();
+    let mut fell_back: Vec<_> = state.writes.refused.iter().map(ToString::to_string).collect();
     fell_back.dedup();
     WritingStatus {
-        lanes: state.policy.told(&state.config).into_iter().map(lane).collect(),
+        lanes: state.writes.policy.told(&state.array.config).into_iter().map(lane).collect(),
         fell_back,
     }
 }
@@ -307,7 +307,7 @@ fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Opti
         None => format!("slot {} {}", member.slot, member.state),
     };
     let why = bad.iter().map(describe).collect::<Vec<_>>().join("; ");
-    if let Some(reason) = state.stopped {
+    if let Some(reason) = state.array.stopped {
         let (why, action) = if bad.is_empty() {
             (reason.to_string(), "replace the failing drive, and restart")
         } else {

@@ -34,6 +34,7 @@ use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::deferred::{Deferred, Entry, Group};
+use crate::log::index::mapping::Mapping;
 use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::index::partition::rank;
 use crate::log::index::sequences::{Sequences, sequence_in};
@@ -43,100 +44,7 @@ use crate::log::segment::table::Segment;
 /// Requested pages that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;
 
-impl State {
-    /// Marks all pages absent except `present`, and counts valid blocks as far as they are known.
-    pub(in crate::log) fn leave_absent(
-        &mut self,
-        sequences: Sequences,
-        deferred: Deferred,
-        present: &[Page],
-    ) {
-        let mut replayed: BTreeMap<_, _> = sequences.into_pages().collect();
-        for (lba, _) in replayed.values().flatten() {
-            if let Some(pba) = self.index.get(*lba) {
-                self.count_in(pba);
-            }
-        }
-        // Tombstones without entries that point at them are counted when there is one.
-        let trims = self.tombstones.keys().copied().collect();
-        self.settle_tombstones();
-        let mut pages: BTreeMap<_, _> = self.checkpoints.pages().collect();
-        for page in present {
-            pages.remove(page);
-        }
-        replayed.retain(|page, _| pages.contains_key(page));
-        if pages.is_empty() && deferred.is_empty() {
-            return;
-        }
-        if !mutant(Mutant::AbsentPagesForgotten) {
-            self.segments.iter_mut().for_each(|(_, segment)| segment.kept = true);
-        }
-        let slot_of = |pba: &Pba| self.space.place(*pba).slot;
-        let hiding = self.tombstones.keys().map(slot_of).collect();
-        let at_a_time = self.checkpoints.pages_on_demand().map_or(1, NonZeroU32::get) as usize;
-        self.absent = Some(Absent {
-            pages,
-            deferred,
-            trims,
-            hiding,
-            replayed,
-            newest: self.checkpoints.recorded().coverage.sequence,
-            at_a_time,
-            under_way: BTreeSet::new(),
-            failed: false,
-        });
-    }
-
-    /// Enters a group of deferred entries near some pages; returns whether there was one.
-    fn enter_deferred_near(&mut self, pages: Range<Page>) -> bool {
-        let group = self.absent.as_ref().and_then(|absent| absent.deferred.near(pages));
-        let group = group.filter(|_| !mutant(Mutant::DeferredLeftAside));
-        if let Some(group) = group {
-            self.enter_deferred(group);
-        }
-        group.is_some()
-    }
-
-    /// Enters a group of deferred entries near no absent page; returns the position to continue
-    /// from.
-    fn enter_deferred_without_page(&mut self, from: Group) -> Option<Group> {
-        let group = self.absent.as_ref()?.deferred.next(from)?;
-        mark(Mark::DeferredWithoutPage);
-        self.enter_deferred(group);
-        Some(group)
-    }
-
-    fn enter_deferred(&mut self, group: Group) {
-        let Some(absent) = &mut self.absent else { return };
-        let entries = absent.deferred.take(group);
-        mark(Mark::DeferredEntered);
-        let mut replayed: Vec<(Page, Vec<(Lba, u64)>)> = Vec::new();
-        for same in entries.chunk_by(|one, other| one.lba == other.lba) {
-            let (lba, sequence) = (same[0].lba, same[0].sequence);
-            let preferred = |entry: &&Entry| rank(self, entry.pba);
-            let pba = match same {
-                [only] => only.pba,
-                _ => same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba,
-            };
-            mark_if(Mark::EqualCopyPreferred, || sequence > 0 && same[0].pba != pba);
-            let trimmed = self.absent.as_ref().is_some_and(|absent| absent.trims.contains(&pba));
-            if trimmed && !self.tombstones.contains_key(&pba) {
-                self.add_tombstone(pba);
-            }
-            let before = self.index.set(lba, Some(pba));
-            assert!(before.is_none(), "block {lba} is in the index before its replayed entry");
-            self.count_in(pba);
-            let page = self.index.page_of(lba);
-            match replayed.last_mut() {
-                Some((last, of_page)) if *last == page => of_page.push((lba, sequence)),
-                _ => replayed.push((page, vec![(lba, sequence)])),
-            }
-        }
-        let Some(absent) = &mut self.absent else { return };
-        let Absent { pages, replayed: known, .. } = absent;
-        known.extend(replayed.into_iter().filter(|(page, _)| pages.contains_key(page)));
-    }
-
+impl Mapping {
     /// Number of absent pages.
     #[must_use]
     pub(in crate::log) fn absent_pages(&self) -> u64 {
@@ -180,6 +88,107 @@ impl State {
         Page(lba.0 / entries)..Page((lba.0 + blocks).div_ceil(entries))
     }
 
+    /// The sequence of the replayed version of a block in an absent page.
+    fn replayed(&self, page: Page, lba: Lba) -> Option<u64> {
+        replayed_in(self.absent.as_ref()?.replayed.get(&page)?, lba)
+    }
+}
+
+impl State {
+    /// Marks all pages absent except `present`, and counts valid blocks as far as they are known.
+    pub(in crate::log) fn leave_absent(
+        &mut self,
+        sequences: Sequences,
+        deferred: Deferred,
+        present: &[Page],
+    ) {
+        let mut replayed: BTreeMap<_, _> = sequences.into_pages().collect();
+        for (lba, _) in replayed.values().flatten() {
+            if let Some(pba) = self.mapping.index.get(*lba) {
+                self.count_in(pba);
+            }
+        }
+        // Tombstones without entries that point at them are counted when there is one.
+        let trims = self.mapping.tombstones.keys().copied().collect();
+        self.settle_tombstones();
+        let mut pages: BTreeMap<_, _> = self.checkpoints.pages().collect();
+        for page in present {
+            pages.remove(page);
+        }
+        replayed.retain(|page, _| pages.contains_key(page));
+        if pages.is_empty() && deferred.is_empty() {
+            return;
+        }
+        if !mutant(Mutant::AbsentPagesForgotten) {
+            self.segments.iter_mut().for_each(|(_, segment)| segment.kept = true);
+        }
+        let slot_of = |pba: &Pba| self.space.place(*pba).slot;
+        let hiding = self.mapping.tombstones.keys().map(slot_of).collect();
+        let at_a_time = self.checkpoints.pages_on_demand().map_or(1, NonZeroU32::get) as usize;
+        self.mapping.absent = Some(Absent {
+            pages,
+            deferred,
+            trims,
+            hiding,
+            replayed,
+            newest: self.checkpoints.recorded().coverage.sequence,
+            at_a_time,
+            under_way: BTreeSet::new(),
+            failed: false,
+        });
+    }
+
+    /// Enters a group of deferred entries near some pages; returns whether there was one.
+    fn enter_deferred_near(&mut self, pages: Range<Page>) -> bool {
+        let group = self.mapping.absent.as_ref().and_then(|absent| absent.deferred.near(pages));
+        let group = group.filter(|_| !mutant(Mutant::DeferredLeftAside));
+        if let Some(group) = group {
+            self.enter_deferred(group);
+        }
+        group.is_some()
+    }
+
+    /// Enters a group of deferred entries near no absent page; returns the position to continue
+    /// from.
+    fn enter_deferred_without_page(&mut self, from: Group) -> Option<Group> {
+        let group = self.mapping.absent.as_ref()?.deferred.next(from)?;
+        mark(Mark::DeferredWithoutPage);
+        self.enter_deferred(group);
+        Some(group)
+    }
+
+    fn enter_deferred(&mut self, group: Group) {
+        let Some(absent) = &mut self.mapping.absent else { return };
+        let entries = absent.deferred.take(group);
+        mark(Mark::DeferredEntered);
+        let mut replayed: Vec<(Page, Vec<(Lba, u64)>)> = Vec::new();
+        for same in entries.chunk_by(|one, other| one.lba == other.lba) {
+            let (lba, sequence) = (same[0].lba, same[0].sequence);
+            let preferred = |entry: &&Entry| rank(self, entry.pba);
+            let pba = match same {
+                [only] => only.pba,
+                _ => same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba,
+            };
+            mark_if(Mark::EqualCopyPreferred, || sequence > 0 && same[0].pba != pba);
+            let trimmed =
+                self.mapping.absent.as_ref().is_some_and(|absent| absent.trims.contains(&pba));
+            if trimmed && !self.mapping.tombstones.contains_key(&pba) {
+                self.add_tombstone(pba);
+            }
+            let before = self.mapping.index.set(lba, Some(pba));
+            assert!(before.is_none(), "block {lba} is in the index before its replayed entry");
+            self.count_in(pba);
+            let page = self.mapping.index.page_of(lba);
+            match replayed.last_mut() {
+                Some((last, of_page)) if *last == page => of_page.push((lba, sequence)),
+                _ => replayed.push((page, vec![(lba, sequence)])),
+            }
+        }
+        let Some(absent) = &mut self.mapping.absent else { return };
+        let Absent { pages, replayed: known, .. } = absent;
+        known.extend(replayed.into_iter().filter(|(page, _)| pages.contains_key(page)));
+    }
+
     /// Enters loaded pages; returns entries whose age relative to replayed ones is unknown.
     ///
     /// # Errors
@@ -189,15 +198,15 @@ impl State {
         pages: &[(Page, FoundBlock)],
     ) -> Result<Vec<(Page, Told)>, Unusable> {
         let mut unclear = Vec::new();
-        let Some(absent) = &self.absent else { return Err(Unusable) };
+        let Some(absent) = &self.mapping.absent else { return Err(Unusable) };
         // The settled state of segments may be gone then.
         if absent.failed {
             return Err(Unusable);
         }
         let newest = absent.newest;
         // Preparing all segments costs more than it saves for few entries.
-        let columns = self.segments.slots() * self.scheme().columns() as u64;
-        let worth_it = pages.len() as u64 * self.index.page_entries() >= columns;
+        let columns = self.segments.slots() * self.array.scheme().columns() as u64;
+        let worth_it = pages.len() as u64 * self.mapping.index.page_entries() >= columns;
         let plain = |(slot, segment): &(SegmentSlot, &Segment)| {
             segment.settled && !absent.hiding.contains(slot)
         };
@@ -220,9 +229,9 @@ impl State {
     ) -> Result<(), Unusable> {
         let (bound, mut missing) = (bound_of(block), false);
         while self.enter_deferred_near(page..Page(page.0 + 1)) {}
-        let known = self.absent.as_mut().and_then(|absent| absent.replayed.remove(&page));
+        let known = self.mapping.absent.as_mut().and_then(|absent| absent.replayed.remove(&page));
         let known = known.unwrap_or_default();
-        let others = plain.enter(&mut self.index, page, block, &known);
+        let others = plain.enter(&mut self.mapping.index, page, block, &known);
         tell(self, page, block, others, |state, told| {
             match told.meets(replayed_in(&known, told.lba), bound) {
                 // Weak stripes, which may hold promised versions, were read before.
@@ -232,21 +241,16 @@ impl State {
                 Meets::Nothing => state.map_absent(told.lba, told.pba, told.trimmed),
             }
         });
-        if let Some(absent) = self.absent.as_mut().filter(|_| !known.is_empty()) {
+        if let Some(absent) = self.mapping.absent.as_mut().filter(|_| !known.is_empty()) {
             absent.replayed.insert(page, known);
         }
         if missing { Err(Unusable) } else { Ok(()) }
     }
 
-    /// The sequence of the replayed version of a block in an absent page.
-    fn replayed(&self, page: Page, lba: Lba) -> Option<u64> {
-        replayed_in(self.absent.as_ref()?.replayed.get(&page)?, lba)
-    }
-
     /// Maps a block as its page says, if the replayed version is older.
     fn decide_absent(&mut self, page: Page, told: &Told, known: &Known) {
-        let Some(replayed) = self.replayed(page, told.lba) else { return };
-        let older = match self.index.get(told.lba) {
+        let Some(replayed) = self.mapping.replayed(page, told.lba) else { return };
+        let older = match self.mapping.index.get(told.lba) {
             Some(other) => {
                 let better = rank(self, told.pba) > rank(self, other);
                 (replayed, false) < (known.sequence, better)
@@ -261,12 +265,12 @@ impl State {
 
     /// Maps a block as its page says. The checkpoint has that entry, so it does not break.
     fn map_absent(&mut self, lba: Lba, pba: Pba, trimmed: bool) {
-        if trimmed && !self.tombstones.contains_key(&pba) {
+        if trimmed && !self.mapping.tombstones.contains_key(&pba) {
             self.add_tombstone(pba);
             let slot = self.space.place(pba).slot;
-            self.absent.iter_mut().for_each(|absent| _ = absent.hiding.insert(slot));
+            self.mapping.absent.iter_mut().for_each(|absent| _ = absent.hiding.insert(slot));
         }
-        let before = self.index.enter(lba, Some(pba));
+        let before = self.mapping.index.enter(lba, Some(pba));
         self.count_in(pba);
         if let Some(before) = before {
             self.count_out(before);
@@ -275,17 +279,19 @@ impl State {
 
     /// Records that pages are present; if all are, drops the state of absent pages.
     fn note_present(&mut self, pages: &[Page]) {
-        let Some(absent) = self.absent.as_mut().filter(|absent| !absent.failed) else { return };
+        let Some(absent) = self.mapping.absent.as_mut().filter(|absent| !absent.failed) else {
+            return;
+        };
         for page in pages {
             absent.pages.remove(page);
             absent.replayed.remove(page);
-            self.index.take_in(*page);
+            self.mapping.index.take_in(*page);
         }
         if !absent.pages.is_empty() || !absent.deferred.is_empty() {
             return;
         }
         mark(Mark::IndexResident);
-        self.absent = None;
+        self.mapping.absent = None;
         // Recovery releases its segments itself.
         if self.recovering.is_none() {
             self.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
@@ -305,7 +311,7 @@ fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
 /// If a page cannot be loaded.
 pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<(), BlockError> {
     loop {
-        let pages = core.state.borrow().pages_of(lba, blocks);
+        let pages = core.state.borrow().mapping.pages_of(lba, blocks);
         while core.state.borrow_mut().enter_deferred_near(pages.clone()) {
             // There may be more pages in memory now than configured, and a range may be near many
             // entries.
@@ -314,7 +320,7 @@ pub(super) async fn present(core: &Rc<Core>, lba: Lba, blocks: u64) -> Result<()
         }
         let to_be_read = {
             let state = core.state.borrow();
-            let Some(absent) = &state.absent else { return Ok(()) };
+            let Some(absent) = &state.mapping.absent else { return Ok(()) };
             if absent.pages.range(pages.clone()).next().is_none() {
                 return Ok(());
             }
@@ -345,7 +351,7 @@ async fn read_on(core: &Rc<Core>) {
             core.changed.wait().await;
             continue;
         }
-        let to_be_read = match &core.state.borrow().absent {
+        let to_be_read = match &core.state.borrow().mapping.absent {
             Some(absent) if !absent.failed => {
                 let some = absent.to_be_read(Page(0)..Page(u64::MAX), absent.at_a_time);
                 (!absent.pages.is_empty()).then_some(some)
@@ -373,9 +379,9 @@ async fn read_on(core: &Rc<Core>) {
 pub(in crate::log) async fn read_all(core: &Rc<Core>) -> Result<(), StopReason> {
     run(core.clone()).await;
     let state = core.state.borrow();
-    match state.absent {
+    match state.mapping.absent {
         None => Ok(()),
-        Some(_) => Err(state.stopped.unwrap_or(StopReason::UnreadableIndexPage)),
+        Some(_) => Err(state.array.stopped.unwrap_or(StopReason::UnreadableIndexPage)),
     }
 }
 
@@ -385,7 +391,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
         core.changed.wait().await;
         return;
     }
-    if let Some(absent) = &mut core.state.borrow_mut().absent {
+    if let Some(absent) = &mut core.state.borrow_mut().mapping.absent {
         absent.under_way.extend(&pages);
     }
     // A task of its own: others may wait for the pages after the caller is gone.
@@ -396,9 +402,10 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
             inner.state.borrow_mut().note_present(&pages);
         } else {
             mark(Mark::PageUnreadable);
-            checkpoint::give_up(&inner, State::note_absent_unreadable).await;
+            let is_news = |state: &mut State| state.mapping.note_absent_unreadable();
+            checkpoint::give_up(&inner, is_news).await;
         }
-        if let Some(absent) = &mut inner.state.borrow_mut().absent {
+        if let Some(absent) = &mut inner.state.borrow_mut().mapping.absent {
             absent.under_way.retain(|page| !pages.contains(page));
         }
         inner.changed.open();
@@ -409,7 +416,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
 async fn enter_all(core: &Rc<Core>, pages: &[Page]) -> Result<(), Unusable> {
     let listed: Vec<_> = {
         let state = core.state.borrow();
-        let Some(absent) = &state.absent else { return Ok(()) };
+        let Some(absent) = &state.mapping.absent else { return Ok(()) };
         pages.iter().filter_map(|page| Some((*page, *absent.pages.get(page)?))).collect()
     };
     let read = read_page_blocks(core, &listed).await.into_iter();

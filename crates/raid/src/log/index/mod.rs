@@ -3,6 +3,7 @@
 //! | file | content |
 //! |---|---|
 //! | `map` | LBA to PBA, and the number of valid blocks in each segment |
+//! | `mapping` | the index with its tombstones, and the pages that are not in memory |
 //! | `remap` | relocations that may have to be undone |
 //! | `steps` | bounds the pages that a long walk through the index holds at a time |
 //! | `checkpoint` | pages of the index on media, written from time to time |
@@ -23,6 +24,7 @@ pub(in crate::log) mod checkpoint;
 pub(in crate::log) mod deferred;
 pub(in crate::log) mod load;
 pub(in crate::log) mod map;
+pub(in crate::log) mod mapping;
 pub(in crate::log) mod pages;
 pub(in crate::log) mod partition;
 pub(in crate::log) mod remap;

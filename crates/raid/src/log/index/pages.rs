@@ -85,8 +85,8 @@ pub(in crate::log) async fn enter_pages(
 /// The segments whose entries can be entered in bulk, if there are enough pages to pay for
 /// examining each segment first.
 fn plain_of(state: &State, pages: usize) -> Plain {
-    let columns = state.segments.slots() * state.scheme().columns() as u64;
-    let worth_it = pages as u64 * state.index.page_entries() >= columns;
+    let columns = state.segments.slots() * state.array.scheme().columns() as u64;
+    let worth_it = pages as u64 * state.mapping.index.page_entries() >= columns;
     let segments = worth_it.then(|| state.segments.iter()).into_iter().flatten();
     Plain::of(state.space, segments.filter(|(_, segment)| segment.settled))
 }
@@ -102,8 +102,8 @@ fn enter_page(
     let mut unclear = Vec::new();
     let bound = bound_of(block);
     // The page is present now, even if none of it is valid.
-    state.index.take_in(page);
-    let (entered, others) = plain.enter_unmapped(&mut state.index, page, block);
+    state.mapping.index.take_in(page);
+    let (entered, others) = plain.enter_unmapped(&mut state.mapping.index, page, block);
     partition.bound_all(block.first, entered, bound);
     tell(state, page, block, others, |state, told| {
         let Told { lba, pba, trimmed, .. } = told;
@@ -119,14 +119,14 @@ fn enter_page(
                 return;
             }
             Meets::Nothing => {
-                state.index.enter(lba, Some(pba));
+                state.mapping.index.enter(lba, Some(pba));
                 partition.bound(lba, bound);
             }
             Meets::Newer => {}
             Meets::Unclear => unclear.push((lba, pba)),
         }
         if trimmed {
-            state.tombstones.entry(pba).or_insert(0);
+            state.mapping.tombstones.entry(pba).or_insert(0);
         }
     });
     unclear
@@ -200,7 +200,7 @@ pub(super) fn tell(
         let promised = !counts && segment.is_some_and(listed);
         if !counts {
             mark(Mark::PageEntryLeftOut);
-            state.index.mark_changed(page);
+            state.mapping.index.mark_changed(page);
         }
         to(state, Told { lba, pba, trimmed, counts, promised });
     }
@@ -326,7 +326,7 @@ fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<u64> {
             (found.identity.lba == lba).then_some(found.identity.sequence)
         }
         ContentKind::Tombstone => {
-            let (array, blocks) = (state.config.array, state.config.volume_blocks);
+            let (array, blocks) = (state.array.config.array, state.array.config.volume_blocks);
             let tombstone = TombstoneBlock::decode(&found.data, array, blocks).ok()?;
             let covers = |extent: &&TrimExtent| {
                 (extent.lba.0..extent.lba.0 + extent.blocks).contains(&lba.0)

@@ -88,7 +88,7 @@ impl Partition {
 
     /// The sequence of the replayed version of a block.
     pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
-        state.index.get(lba)?;
+        state.mapping.index.get(lba)?;
         Some(self.sequences.get(lba))
     }
 
@@ -138,7 +138,7 @@ impl Partition {
 
     /// The entry of a block if its age relative to a sequence is unknown.
     pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
-        let pba = state.index.get(lba)?;
+        let pba = state.mapping.index.get(lba)?;
         let settled = state.segments[state.space.place(pba).slot].settled;
         let newer = sequence > self.sequences.get(lba);
         (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
@@ -156,7 +156,7 @@ impl Partition {
             return;
         }
         // The index is read only where it may show a duplicate.
-        match (sequence == known).then(|| state.index.get(lba)).flatten() {
+        match (sequence == known).then(|| state.mapping.index.get(lba)).flatten() {
             Some(other) => {
                 let preferred = rank(state, pba) > rank(state, other);
                 mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
@@ -168,7 +168,7 @@ impl Partition {
             // A sequence of zero is recorded too, although none was ever assigned: it is known.
             None => self.sequences.set(lba, sequence),
         }
-        state.index.set(lba, Some(pba));
+        state.mapping.index.set(lba, Some(pba));
     }
 
     fn note_twin(&mut self, lba: Lba, sequence: u64, pba: Pba) {

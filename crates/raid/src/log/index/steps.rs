@@ -13,12 +13,12 @@ const TRIM_STEP: u64 = 1 << 18;
 #[must_use]
 pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
     let state = core.state.borrow();
-    let Some(limit) = state.offload.as_ref().map(Offload::limit) else { return TRIM_STEP };
+    let Some(limit) = state.mapping.offload.as_ref().map(Offload::limit) else { return TRIM_STEP };
     let pages = match whom {
         For::Users => limit.of_a_request(),
         For::Moving => limit.of_a_part(),
     };
-    TRIM_STEP.min(pages * state.index.page_entries())
+    TRIM_STEP.min(pages * state.mapping.index.page_entries())
 }
 
 /// Counts examined blocks and yields after so many: pages in memory cause no wait, and a request

@@ -27,7 +27,7 @@ pub(in crate::log) struct Counted {
 /// Counts the valid blocks of each segment, and drops tombstones that hide nothing.
 pub(in crate::log) fn count_valid(state: &mut State, counted: Vec<Counted>) {
     let place = |pba: &Pba| state.space.place(*pba).slot;
-    let hiding: BTreeSet<_> = state.tombstones.keys().map(place).collect();
+    let hiding: BTreeSet<_> = state.mapping.tombstones.keys().map(place).collect();
     let before = INSTRUMENTED.then(|| valid_of(state));
     for Counted { start, plain, mut blocks } in counted {
         // A block entered as data may be a tombstone, which is known only now.
@@ -56,10 +56,10 @@ fn count_others(
     let plain = state.segments.iter().filter(|(slot, _)| !hiding.contains(slot));
     let mut plain = Plain::of(state.space, plain);
     if counted.is_clear() {
-        let (entries, end) = (state.index.page_entries(), start + counted.len() as u64);
+        let (entries, end) = (state.mapping.index.page_entries(), start + counted.len() as u64);
         for page in start / entries..end.div_ceil(entries) {
             let mut others = Vec::new();
-            state.index.tell(Page(page), |pba| {
+            state.mapping.index.tell(Page(page), |pba| {
                 if !plain.count(pba) {
                     others.push(pba);
                 }
@@ -68,7 +68,7 @@ fn count_others(
         }
     } else {
         for at in counted.zeroes() {
-            let pba = state.index.get(Lba(start + at as u64));
+            let pba = state.mapping.index.get(Lba(start + at as u64));
             if let Some(pba) = pba.filter(|pba| !plain.count(*pba)) {
                 state.count_in(pba);
             }
@@ -87,9 +87,9 @@ fn valid_of(state: &State) -> Valid {
 /// Asserts that examining each entry gives the same counts.
 fn assert_counted(state: &State, before: &Valid) {
     let mut expected = before.clone();
-    let blocks = (0..state.config.volume_blocks).map(Lba);
-    for pba in blocks.filter_map(|lba| state.index.get(lba)) {
-        if !state.tombstones.contains_key(&pba) {
+    let blocks = (0..state.array.config.volume_blocks).map(Lba);
+    for pba in blocks.filter_map(|lba| state.mapping.index.get(lba)) {
+        if !state.mapping.tombstones.contains_key(&pba) {
             *expected.entry(state.space.place(pba).slot).or_default() += 1;
         }
     }
@@ -99,9 +99,11 @@ fn assert_counted(state: &State, before: &Valid) {
 impl State {
     /// Drops tombstones that hide nothing, and counts the others in their segments.
     pub(super) fn settle_tombstones(&mut self) {
-        mark_if(Mark::TombstoneForgotten, || self.tombstones.values().any(|count| *count == 0));
-        self.tombstones.retain(|_, count| *count > 0);
-        for pba in self.tombstones.keys() {
+        mark_if(Mark::TombstoneForgotten, || {
+            self.mapping.tombstones.values().any(|count| *count == 0)
+        });
+        self.mapping.tombstones.retain(|_, count| *count > 0);
+        for pba in self.mapping.tombstones.keys() {
             let slot = self.space.place(*pba).slot;
             self.segments[slot].valid += 1;
         }

@@ -12,19 +12,16 @@
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::Status;
-use zoneweave_zoned::ZonedDevice;
+use zoneweave_zoned::{Status, ZonedDevice};
 
-use crate::instrument::marks::mark_if;
-use crate::instrument::marks::{Mark, mark};
-use crate::instrument::mutants::Mutant;
-use crate::instrument::mutants::mutant;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::state::UNRECORDED;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::MemberState;
+use crate::log::members::array::{Array, UNRECORDED};
 use crate::log::members::error::AdminError;
 use crate::log::members::member::FailuresBefore;
 use crate::log::segment::table::Phase;
@@ -47,47 +44,7 @@ const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 /// Reason for evicting a member that spoils every segment.
 const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
 
-impl State {
-    /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
-    /// evicted.
-    pub(in crate::log) fn fail_if_worn_out(&mut self, column: Column) -> bool {
-        let member = &self.members[column.index()];
-        if !self.is_worn_out(member) || !self.can_do_without(column) {
-            return false;
-        }
-        mark(Mark::EvictedForZones);
-        self.fail_member(column, TOO_FEW_ZONES)
-    }
-
-    /// Gives up a segment because of a member. If that member has prevented segments from being
-    /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
-    /// whether it was evicted.
-    fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
-        if self.segments[slot].phase == Phase::Open {
-            self.abandon(slot);
-            let (segment, next) = (self.segments[slot].id, self.next_segment);
-            let member = &mut self.members[column.index()];
-            // Segments open at the same time may all fail for one reason, such as a controller
-            // reset.
-            if segment >= member.spoiled_before {
-                let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
-                member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
-                member.spoiled = now;
-                member.spoiled_before = next;
-            }
-        }
-        let spoiled = self.members[column.index()].spoiled_in_row;
-        if spoiled >= SPOILED_TO_STOP {
-            mark(Mark::StoppedBySpoiling);
-            self.stopped.get_or_insert(StopReason::WritesKeepFailing);
-        }
-        if spoiled < SPOILED_TO_FAIL || !self.can_do_without(column) {
-            return false;
-        }
-        mark(Mark::EvictedForSpoiling);
-        self.fail_member(column, SPOILS_SEGMENTS)
-    }
-
+impl Array {
     /// Whether the others are enough to read everything, and are a majority.
     fn can_do_without(&self, column: Column) -> bool {
         self.survives_without(column) && self.is_majority_without(column)
@@ -122,37 +79,6 @@ impl State {
         Ok(())
     }
 
-    /// Evicts a member. Returns whether it was in service before.
-    pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
-        let member = &mut self.members[column.index()];
-        if member.entry.state == MemberState::Failed {
-            return false;
-        }
-        member.entry.state = MemberState::Failed;
-        member.entry.since_epoch = UNRECORDED;
-        member.device = None;
-        member.failure = Some(reason.to_owned());
-        member.pool = crate::log::members::zone_pool::ZonePool::default();
-        member.active_zones = 0;
-        self.membership_dirty = true;
-        let mut open = self.open_segments();
-        if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
-            open.truncate(1);
-        }
-        mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
-        for slot in open {
-            self.abandon(slot);
-        }
-        for (_, segment) in self.segments.iter_mut() {
-            segment.zones[column.index()] = None;
-            if let Some(queue) = segment.queues.get_mut(column.index()) {
-                self.aborted.extend(queue.break_off());
-            }
-        }
-        self.stop_if_too_few();
-        true
-    }
-
     /// Stops writes if too few members are left for them to be safe.
     pub(in crate::log) fn stop_if_too_few(&mut self) {
         let covered = self.scheme().survives(self.lost_members());
@@ -167,6 +93,79 @@ impl State {
     }
 }
 
+impl State {
+    /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
+    /// evicted.
+    pub(in crate::log) fn fail_if_worn_out(&mut self, column: Column) -> bool {
+        let member = &self.array.members[column.index()];
+        if !self.is_worn_out(member) || !self.array.can_do_without(column) {
+            return false;
+        }
+        mark(Mark::EvictedForZones);
+        self.fail_member(column, TOO_FEW_ZONES)
+    }
+
+    /// Gives up a segment because of a member. If that member has prevented segments from being
+    /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
+    /// whether it was evicted.
+    fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
+        if self.segments[slot].phase == Phase::Open {
+            self.abandon(slot);
+            let (segment, next) = (self.segments[slot].id, self.registry.next_segment);
+            let member = &mut self.array.members[column.index()];
+            // Segments open at the same time may all fail for one reason, such as a controller
+            // reset.
+            if segment >= member.spoiled_before {
+                let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
+                member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
+                member.spoiled = now;
+                member.spoiled_before = next;
+            }
+        }
+        let spoiled = self.array.members[column.index()].spoiled_in_row;
+        if spoiled >= SPOILED_TO_STOP {
+            mark(Mark::StoppedBySpoiling);
+            self.array.stopped.get_or_insert(StopReason::WritesKeepFailing);
+        }
+        if spoiled < SPOILED_TO_FAIL || !self.array.can_do_without(column) {
+            return false;
+        }
+        mark(Mark::EvictedForSpoiling);
+        self.fail_member(column, SPOILS_SEGMENTS)
+    }
+
+    /// Evicts a member. Returns whether it was in service before.
+    pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
+        let member = &mut self.array.members[column.index()];
+        if member.entry.state == MemberState::Failed {
+            return false;
+        }
+        member.entry.state = MemberState::Failed;
+        member.entry.since_epoch = UNRECORDED;
+        member.device = None;
+        member.failure = Some(reason.to_owned());
+        member.pool = crate::log::members::zone_pool::ZonePool::default();
+        member.active_zones = 0;
+        self.array.membership_dirty = true;
+        let mut open = self.writes.open_segments();
+        if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
+            open.truncate(1);
+        }
+        mark_if(Mark::FailedWithOpenSegment, || !open.is_empty());
+        for slot in open {
+            self.abandon(slot);
+        }
+        for (_, segment) in self.segments.iter_mut() {
+            segment.zones[column.index()] = None;
+            if let Some(queue) = segment.queues.get_mut(column.index()) {
+                self.writes.aborted.extend(queue.break_off());
+            }
+        }
+        self.array.stop_if_too_few();
+        true
+    }
+}
+
 impl Core {
     pub(super) fn note_read_failure(
         self: &Rc<Self>,
@@ -177,7 +176,7 @@ impl Core {
         if !self.is_of_member(column, device) {
             return;
         }
-        self.state.borrow_mut().members[column.index()].errors.read += 1;
+        self.state.borrow_mut().array.members[column.index()].errors.read += 1;
         if status.is_fatal() {
             mark(Mark::EvictedByRead);
             self.fail_member(column, status);
@@ -197,7 +196,7 @@ impl Core {
         }
         let failed = {
             let mut state = self.state.borrow_mut();
-            let member = &mut state.members[column.index()];
+            let member = &mut state.array.members[column.index()];
             match result {
                 Ok(()) => {
                     member.seen = self.handle.recent();
@@ -221,7 +220,7 @@ impl Core {
 
     /// To be kept with a submitted command until its outcome is recorded.
     pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
-        self.state.borrow().members[column.index()].write_failures.before()
+        self.state.borrow().array.members[column.index()].write_failures.before()
     }
 
     /// Records the outcome of a chunk write: a success ends a row of failures.
@@ -233,14 +232,14 @@ impl Core {
         result: Result<(), Status>,
     ) {
         if result.is_ok() && self.is_of_member(column, device) {
-            self.state.borrow_mut().members[column.index()].write_failures.end_row();
+            self.state.borrow_mut().array.members[column.index()].write_failures.end_row();
         }
         self.note_write(column, device, before, result);
     }
 
     /// Records that a zone of a member cannot be used any more.
     pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
-        self.state.borrow_mut().members[column.index()].lost_zones += 1;
+        self.state.borrow_mut().array.members[column.index()].lost_zones += 1;
         self.fail_if_worn_out(column);
     }
 
@@ -284,7 +283,7 @@ impl Core {
             && self.is_of_member(column, device)
         {
             mark(Mark::EvictedByFlush);
-            self.state.borrow_mut().members[column.index()].errors.write += 1;
+            self.state.borrow_mut().array.members[column.index()].errors.write += 1;
             self.fail_member(column, status);
         }
     }

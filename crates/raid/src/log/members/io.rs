@@ -110,7 +110,7 @@ impl Core {
     }
 
     fn note_answer(&self, column: Column, at_once: bool) {
-        let member = &mut self.state.borrow_mut().members[column.index()];
+        let member = &mut self.state.borrow_mut().array.members[column.index()];
         member.seen = self.handle.recent();
         member.answers_at_once = at_once;
     }
@@ -139,7 +139,7 @@ impl Core {
         zone: ZoneId,
     ) -> Result<(), Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let in_turn = self.state.borrow().feels_resets();
+        let in_turn = self.state.borrow().array.feels_resets();
         let _turn = if in_turn {
             mark(Mark::ResetInTurn);
             Some(self.resetting.acquire().await)

@@ -8,8 +8,8 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::log::format::{MemberEntry, MemberState};
 use crate::log::members::attachment::Membership;
+use crate::log::members::hedge::ReadPace;
 use crate::log::members::zone_pool::ZonePool;
-use crate::log::read::hedge::ReadPace;
 
 /// Errors of a member since the start of the volume, and repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -23,7 +23,7 @@ pub(in crate::log) fn add(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     check_fit(&core.state.borrow(), &*device)?;
-    if let Some(slot) = core.state.borrow().slot_of(&device) {
+    if let Some(slot) = core.state.borrow().array.slot_of(&device) {
         return Err(ReplaceError::InService { slot });
     }
     let kept = {
@@ -83,9 +83,9 @@ async fn seat(
 /// A slot that a spare may take.
 fn vacancy(core: &Core) -> Option<Column> {
     let state = core.state.borrow();
-    let busy = state.stopped.is_some() || state.membership_dirty;
+    let busy = state.array.stopped.is_some() || state.array.membership_dirty;
     if busy || core.spares.borrow().waiting.is_empty() {
         return None;
     }
-    state.scheme().iter().find(|column| state.members[column.index()].device.is_none())
+    state.array.scheme().iter().find(|column| state.array.members[column.index()].device.is_none())
 }

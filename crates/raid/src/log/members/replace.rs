@@ -11,12 +11,13 @@ use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDev
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::limits::check_drive;
-use crate::log::engine::state::{State, UNRECORDED};
+use crate::log::engine::state::State;
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
+use crate::log::members::array::UNRECORDED;
 use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::members::error::ReplaceError;
 use crate::log::members::member::Member;
-use crate::log::members::superblock_cursor::SuperblockCursor;
+use crate::log::members::superblock::cursor::SuperblockCursor;
 use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
 use crate::scheme::Column;
@@ -32,13 +33,13 @@ pub(in crate::log) async fn replace(
     uuid: MemberUuid,
 ) -> Result<(), ReplaceError> {
     check(core, column, &device)?;
-    let asked_for = core.state.borrow().members[column.index()].entry.uuid;
+    let asked_for = core.state.borrow().array.members[column.index()].entry.uuid;
     let _admin = core.admin.acquire().await;
     {
         // This may have waited hours for a rebuild or scrub; the request referred to the drive in
         // the slot then, working or not.
         let state = core.state.borrow();
-        let member = &state.members[column.index()];
+        let member = &state.array.members[column.index()];
         if member.entry.uuid != asked_for && member.writable().is_some() {
             mark(Mark::SlotFilledMeanwhile);
             return Err(ReplaceError::FilledMeanwhile { slot: column });
@@ -58,7 +59,7 @@ pub(super) async fn put_in(
 ) -> Result<(), ReplaceError> {
     check(core, column, &device)?;
     // Checked before a working drive is taken out; other members may have failed meanwhile.
-    if core.state.borrow().members[column.index()].writable().is_some() {
+    if core.state.borrow().array.members[column.index()].writable().is_some() {
         let (zones, _) = look(core, &*device).await?;
         check(core, column, &device)?;
         if is_foreign(&core.state.borrow(), &device) {
@@ -70,7 +71,7 @@ pub(super) async fn put_in(
     }
     retire(core, column).await?;
     // Commands in flight of an earlier membership would hit its new contents.
-    let former = core.state.borrow().former_of(&device);
+    let former = core.state.borrow().array.former_of(&device);
     for membership in former {
         mark(Mark::FormerMembershipAwaited);
         membership.ended().await;
@@ -80,11 +81,11 @@ pub(super) async fn put_in(
     {
         let mut state = core.state.borrow_mut();
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
-        if device.geometry().volatile_cache && !state.volatile {
+        if device.geometry().volatile_cache && !state.array.volatile {
             // The array promised users that no cache needs a flush.
             mark(Mark::ReplacementWithCache);
-            state.volatile = true;
-            state.fua_always = true;
+            state.array.volatile = true;
+            state.array.fua_always = true;
         }
         let mut member = Member::new(entry, Some(device));
         member.seen = core.handle.now();
@@ -95,11 +96,11 @@ pub(super) async fn put_in(
                 member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
             }
         }
-        state.put_member(column, member);
-        state.dead.note_replaced(column);
-        state.membership_dirty = true;
+        state.array.put_member(column, member);
+        state.registry.dead.note_replaced(column);
+        state.array.membership_dirty = true;
         // Open segments lack the new column: later stripes go to segments that have it.
-        for slot in state.open_segments() {
+        for slot in state.writes.open_segments() {
             state.abandon(slot);
         }
     }
@@ -112,7 +113,7 @@ pub(super) async fn put_in(
 
 /// Whether a drive is in no slot, and was in none since the start.
 fn is_foreign(state: &State, device: &Rc<dyn ZonedDevice>) -> bool {
-    state.slot_of(device).is_none() && state.former_of(device).is_empty()
+    state.array.slot_of(device).is_none() && state.array.former_of(device).is_empty()
 }
 
 /// The zones of a drive, and its future superblock zones, if it can be a member as it is.
@@ -129,18 +130,18 @@ async fn look(
 
 fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
-    if let Some(slot) = state.slot_of(device).filter(|slot| *slot != column) {
+    if let Some(slot) = state.array.slot_of(device).filter(|slot| *slot != column) {
         return Err(ReplaceError::InService { slot });
     }
-    if let Some(reason) = state.stopped {
+    if let Some(reason) = state.array.stopped {
         return Err(ReplaceError::Stopped(reason));
     }
     check_fit(&state, &**device)?;
-    let member = &state.members[column.index()];
+    let member = &state.array.members[column.index()];
     if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
         return Err(ReplaceError::AlreadyRebuilding { slot: column });
     }
-    Ok(state.check_spared(column)?)
+    Ok(state.array.check_spared(column)?)
 }
 
 /// Checks that a drive meets the requirements for a member.
@@ -148,11 +149,11 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
 /// # Errors
 /// The requirement that it lacks.
 pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
-    let config = &state.config;
+    let config = &state.array.config;
     let geometry = device.geometry();
     check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)
         .map_err(ReplaceError::DoesNotFit)?;
-    state.policy.check_drive(config, geometry)?;
+    state.writes.policy.check_drive(config, geometry)?;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
         mark(Mark::SmallDriveRefused);
         return Err(ReplaceError::TooSmall {
@@ -172,7 +173,7 @@ fn check_zones(
     zones: &[ZoneInfo],
 ) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
-    let config = &state.config;
+    let config = &state.array.config;
     let needed_zones = state.zones_needed_to_write();
     let usable = zones.iter().filter(|info| is_usable(info)).count();
     let usable = u32::try_from(usable).unwrap_or(u32::MAX);
@@ -204,12 +205,12 @@ async fn check_kept(
 
 /// Takes the slot's present drive out, if it is in service.
 async fn retire(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
-    if core.state.borrow().members[column.index()].writable().is_some() {
+    if core.state.borrow().array.members[column.index()].writable().is_some() {
         mark(Mark::WorkingDriveRetired);
         core.fail_member(column, Status::Aborted);
-        core.state.borrow_mut().members[column.index()].failure =
+        core.state.borrow_mut().array.members[column.index()].failure =
             Some("replaced by the administrator".to_owned());
     }
     core.membership_settled().await;
-    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
+    core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }

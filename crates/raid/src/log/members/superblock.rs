@@ -6,6 +6,8 @@
 //! member that fails a commit is evicted, which is a commit of its own on the others; a commit
 //! counts when every member still in service has it.
 
+pub(in crate::log) mod cursor;
+
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -18,10 +20,11 @@ use zoneweave_zoned::{
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
-use crate::log::engine::state::{Epoch, State, UNRECORDED};
+use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::log::members::superblock_cursor::{SuperblockCursor, SuperblockLog};
+use crate::log::members::array::{Epoch, UNRECORDED};
+use crate::log::members::superblock::cursor::{SuperblockCursor, SuperblockLog};
 use crate::scheme::{Column, ColumnSet};
 
 /// Records of a superblock zone: a start of the array has to read them all. Each takes a write
@@ -94,7 +97,7 @@ impl SuperblockLog {
     /// Records that members failed: a new epoch, on the remaining members.
     pub(in crate::log) async fn record_membership(&self, core: &Rc<Core>) {
         let _one_at_a_time = self.lock.acquire().await;
-        if core.state.borrow().membership_dirty {
+        if core.state.borrow().array.membership_dirty {
             // The outcome is in the state, where all tasks look for it.
             let _stopped = self.commit_locked(core, &RecordBody::State, false).await;
         }
@@ -115,7 +118,7 @@ impl SuperblockLog {
         loop {
             let prepared = prepare_epoch(&mut core.state.borrow_mut());
             let table = prepared.inspect_err(|_| core.changed.open())?;
-            let members = core.state.borrow().writable_members();
+            let members = core.state.borrow().array.writable_members();
             let commit = Commit { table, body, switch, snapshot: OnceCell::new() };
             let writes = members.iter().map(|(column, device)| async {
                 (*column, self.write_member(core, &commit, *column, device).await)
@@ -129,7 +132,7 @@ impl SuperblockLog {
                     Ok(None) => {}
                     Err(Refused::TooManyRecords) => {
                         let reason = StopReason::SuperblockZoneTooSmall;
-                        core.state.borrow_mut().stopped.get_or_insert(reason);
+                        core.state.borrow_mut().array.stopped.get_or_insert(reason);
                         all_done = false;
                     }
                     Err(Refused::ByDrive(status)) => {
@@ -159,9 +162,9 @@ impl SuperblockLog {
         if carried_change {
             // A member that failed during the commit is recorded by the next one.
             let unrecorded =
-                state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+                state.array.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
             mark_if(Mark::FailedDuringRecord, || unrecorded);
-            state.membership_dirty = unrecorded;
+            state.array.membership_dirty = unrecorded;
         }
         drop(state);
         core.changed.open();
@@ -272,7 +275,7 @@ impl SuperblockLog {
         };
         let state = core.state.borrow();
         SuperblockRecord {
-            config: state.config.clone(),
+            config: state.array.config.clone(),
             lineage: table.epoch.lineage,
             epoch: table.epoch.number,
             epoch_tag: table.epoch.tag,
@@ -280,8 +283,8 @@ impl SuperblockLog {
             slot: column,
             member: table.members[column.index()].uuid,
             members: table.members.clone(),
-            sequence_ceiling: state.ceilings_to_record.0,
-            segment_ceiling: state.ceilings_to_record.1,
+            sequence_ceiling: state.writes.ceilings_to_record.0,
+            segment_ceiling: state.writes.ceilings_to_record.1,
             body,
         }
     }
@@ -380,29 +383,30 @@ struct MemberTable {
 
 /// Starts a new epoch if the membership changed.
 fn prepare_epoch(state: &mut State) -> Result<MemberTable, StopReason> {
-    if let Some(reason) = state.stopped {
+    if let Some(reason) = state.array.stopped {
         mark(Mark::CommitRefused);
         return Err(reason);
     }
-    if state.membership_dirty {
+    if state.array.membership_dirty {
         mark(Mark::NewEpoch);
-        state.epoch.number += 1;
+        state.array.epoch.number += 1;
         // The tag distinguishes two histories that reach the same epoch; mixing their differences
         // keeps it deterministic.
-        let survivors = state.members.iter().enumerate();
+        let survivors = state.array.members.iter().enumerate();
         let map = survivors
             .filter(|(_, member)| member.writable().is_some())
             .fold(0_u64, |map, (column, _)| map | 1 << column);
-        state.epoch.tag = mix(state.epoch.tag ^ map ^ state.next_sequence.rotate_left(32));
-        let epoch = state.epoch.number;
-        for member in &mut state.members {
+        state.array.epoch.tag =
+            mix(state.array.epoch.tag ^ map ^ state.writes.next_sequence.rotate_left(32));
+        let epoch = state.array.epoch.number;
+        for member in &mut state.array.members {
             if member.entry.since_epoch == UNRECORDED {
                 member.entry.since_epoch = epoch;
             }
         }
     }
-    let members = state.members.iter().map(|member| member.entry).collect();
-    Ok(MemberTable { epoch: state.epoch, members, is_new: state.membership_dirty })
+    let members = state.array.members.iter().map(|member| member.entry).collect();
+    Ok(MemberTable { epoch: state.array.epoch, members, is_new: state.array.membership_dirty })
 }
 
 /// The finaliser of `SplitMix64`: spreads every bit over the word.
@@ -415,8 +419,8 @@ fn mix(mut value: u64) -> u64 {
 
 /// All current records, ending with `last` and the mark of completeness.
 fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
-    let mut bodies = RecordBody::of_seals(state.seals.values());
-    bodies.extend(state.dead.records());
+    let mut bodies = RecordBody::of_seals(state.registry.seals.values());
+    bodies.extend(state.registry.dead.records());
     if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }

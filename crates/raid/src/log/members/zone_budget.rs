@@ -28,16 +28,17 @@ impl State {
     /// the spare zones that the policy requires.
     #[must_use]
     pub(in crate::log) fn may_move_apart(&self) -> bool {
-        let drives = self.members.iter().filter_map(Member::writable);
-        let all_let = || drives.map(|drive| self.policy.lets_move_apart(drive.geometry()));
-        self.has_zones_beyond(self.policy.spare_for_lifetimes.max(1)) && all_let().all(|lets| lets)
+        let drives = self.array.members.iter().filter_map(Member::writable);
+        let all_let = || drives.map(|drive| self.writes.policy.lets_move_apart(drive.geometry()));
+        self.has_zones_beyond(self.writes.policy.spare_for_lifetimes.max(1))
+            && all_let().all(|lets| lets)
     }
 
     /// The relocation segment that is no longer affordable. It may stay half empty beside another
     /// while users need space, so it requires a spare zone of every member (`engine/limits`).
     #[must_use]
     pub(in crate::log) fn unaffordable_lane(&self) -> Option<SegmentSlot> {
-        let open = || self.relocation.open_segments();
+        let open = || self.writes.relocation.open_segments();
         if open().count() < 2 || self.recovering.is_some() || self.has_zones_beyond(1) {
             return None;
         }
@@ -46,15 +47,15 @@ impl State {
 
     /// Whether every member has so many zones more than the current writing needs.
     fn has_zones_beyond(&self, spare: u32) -> bool {
-        let fewest = self.members.iter().filter_map(|member| self.usable_zones(member)).min();
-        let fewest = fewest.unwrap_or(0).min(self.config.zones);
+        let fewest = self.array.members.iter().filter_map(|member| self.usable_zones(member)).min();
+        let fewest = fewest.unwrap_or(0).min(self.array.config.zones);
         fewest >= self.zones_needed_to_write().saturating_add(spare)
     }
 
     /// Zones that a member needs for the current writing.
     #[must_use]
     pub(super) fn zones_needed_to_write(&self) -> u32 {
-        let needed = zones_needed(&self.smallest, self.blocks_kept(), self.config.zones);
+        let needed = zones_needed(&self.smallest, self.blocks_kept(), self.array.config.zones);
         needed.max(self.zones_needed())
     }
 
@@ -63,27 +64,29 @@ impl State {
     pub(in crate::log) fn has_zones_for_pages(&self) -> bool {
         let shapes = [self.smallest, self.geometry];
         let needed = shapes.map(|shape| zones_needed(&shape, self.blocks_kept(), u32::MAX));
-        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
-        let fewest = usable.min().unwrap_or(0).min(self.config.zones);
-        self.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
+        let usable = self.array.members.iter().filter_map(|member| self.usable_zones(member));
+        let fewest = usable.min().unwrap_or(0).min(self.array.config.zones);
+        self.mapping.offload.is_none() || needed.into_iter().all(|needed| needed <= fewest)
     }
 
     /// Blocks kept on media: the volume's, and mapping blocks if pages may be absent.
     fn blocks_kept(&self) -> u64 {
-        let pages = self.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
-        self.config.volume_blocks + pages
+        let pages =
+            self.mapping.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
+        self.array.config.volume_blocks + pages
     }
 
     /// Whether the members' remaining zones suffice for the requested policy. If not, that is no
     /// reason to evict a member.
     #[must_use]
     pub(in crate::log) fn has_zones_to_write(&self) -> bool {
-        let usable = self.members.iter().filter_map(|member| self.usable_zones(member));
+        let usable = self.array.members.iter().filter_map(|member| self.usable_zones(member));
         let fewest = usable.min().unwrap_or(0);
-        fewest >= self.zones_needed_to_write() || self.policy.is_like_array(&self.config)
+        fewest >= self.zones_needed_to_write()
+            || self.writes.policy.is_like_array(&self.array.config)
     }
 
     fn zones_needed(&self) -> u32 {
-        zones_needed(&self.geometry, self.blocks_kept(), self.config.zones)
+        zones_needed(&self.geometry, self.blocks_kept(), self.array.config.zones)
     }
 }

@@ -20,10 +20,10 @@ use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, Oob};
-use crate::log::read::batch::spot_of;
-use crate::log::read::batch::{Gathered, RawBlock, Spot, are_in_order, gather, gather_seen};
-use crate::log::read::found::FoundBlock;
-use crate::log::read::found::TRIES;
+use crate::log::read::batch::{
+    Gathered, RawBlock, Spot, are_in_order, gather, gather_seen, spot_of,
+};
+use crate::log::read::found::{FoundBlock, TRIES};
 use crate::log::read::reconstruct::{
     Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
 };
@@ -103,7 +103,7 @@ async fn read_until(
     let (here, mine) = (core.clone(), answer.clone());
     core.handle.spawn("late read", async move {
         let found = direct.await;
-        here.state.borrow_mut().late_read_ended();
+        here.state.borrow_mut().array.late_read_ended();
         if let Some(answer) = mine.take() {
             answer.send(found);
         }
@@ -348,7 +348,7 @@ fn note_repair(
         (Some(_), _) => Mark::UnreadableBlockRebuilt,
     });
     if !failed_drive {
-        let errors = &mut state.members[place.column.index()].errors;
+        let errors = &mut state.array.members[place.column.index()].errors;
         errors.checksum += u64::from(matches!(read, Some(Ok(_))));
         match &rebuilt {
             Some(_) => errors.repaired += 1,

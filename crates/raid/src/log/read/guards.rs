@@ -6,7 +6,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
 use crate::log::engine::core::Core;
-use crate::log::read::hedge::size_of;
+use crate::log::members::hedge::size_of;
 use crate::scheme::Column;
 
 /// A read in flight.
@@ -29,14 +29,15 @@ impl ReadUnderWay {
     ) -> Option<Self> {
         let now = core.handle.now();
         let mut state = core.state.borrow_mut();
-        if !state.is_hedging() {
+        if !state.array.is_hedging() {
             return None;
         }
         let size = size_of(blocks.0);
-        let late = state.usual_bound(size).map_or(Nanos(u64::MAX), |bound| now + Nanos(bound));
-        let number = state.hedge.next;
-        state.hedge.next += 1;
-        let pace = &mut state.members[column.index()].pace;
+        let late =
+            state.array.usual_bound(size).map_or(Nanos(u64::MAX), |bound| now + Nanos(bound));
+        let number = state.array.hedge.next;
+        state.array.hedge.next += 1;
+        let pace = &mut state.array.members[column.index()].pace;
         pace.under_way.insert(number, late);
         let resetting = pace.resets > 0;
         Some(Self { core: core.clone(), column, number, size, resetting, begun: now })
@@ -46,7 +47,7 @@ impl ReadUnderWay {
     pub(in crate::log) fn answered(self) {
         let latency = self.core.handle.now().since(self.begun);
         let mut state = self.core.state.borrow_mut();
-        let pace = &mut state.members[self.column.index()].pace;
+        let pace = &mut state.array.members[self.column.index()].pace;
         // The latencies of a replaced drive were discarded.
         if pace.under_way.contains_key(&self.number) {
             let resetting = self.resetting || pace.resets > 0;
@@ -61,7 +62,7 @@ impl Drop for ReadUnderWay {
         // The state may still be borrowed after a panic.
         if !std::thread::panicking() {
             let mut state = self.core.state.borrow_mut();
-            state.members[self.column.index()].pace.under_way.remove(&self.number);
+            state.array.members[self.column.index()].pace.under_way.remove(&self.number);
         }
     }
 }
@@ -73,7 +74,7 @@ impl<'a> ResetUnderWay<'a> {
     /// Records the start of a reset.
     #[must_use]
     pub(in crate::log) fn begin(core: &'a Core, column: Column) -> Self {
-        core.state.borrow_mut().members[column.index()].pace.resets += 1;
+        core.state.borrow_mut().array.members[column.index()].pace.resets += 1;
         Self(core, column)
     }
 }
@@ -82,7 +83,7 @@ impl Drop for ResetUnderWay<'_> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let mut state = self.0.state.borrow_mut();
-            let resets = &mut state.members[self.1.index()].pace.resets;
+            let resets = &mut state.array.members[self.1.index()].pace.resets;
             // The drive may have been replaced meanwhile.
             *resets = resets.saturating_sub(1);
         }

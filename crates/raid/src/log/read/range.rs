@@ -49,7 +49,7 @@ pub(in crate::log) async fn read_range(
 
 /// Reads one block of the volume, without lists: most reads are of one block.
 async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
-    let place = if core.state.borrow().has_whole_index() {
+    let place = if core.state.borrow().mapping.has_whole_index() {
         core.state.borrow().data_place(lba)
     } else {
         let _held = Box::pin(hold_range(core, For::Users, lba.0..lba.0 + 1)).await?;

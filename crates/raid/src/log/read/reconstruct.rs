@@ -15,8 +15,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
-use crate::log::read::batch::spot_of;
-use crate::log::read::batch::{Gathered, Spot, gather};
+use crate::log::read::batch::{Gathered, Spot, gather, spot_of};
 use crate::scheme::{Column, ColumnSet, Role};
 
 /// A block reconstructed from its stripe.
@@ -198,7 +197,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) 
     code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
     let data = block.freeze();
     if wanted < scheme.data() && verifies {
-        let seed = core.state.borrow().seed;
+        let seed = core.state.borrow().array.seed;
         BlockIdentity::decode(&identity).filter(|identity| identity.verifies(seed, &data))?;
     }
     Some(Rebuilt { data, coded: identity })
@@ -223,7 +222,7 @@ pub(in crate::log) fn verify(
     oob: &[u8],
 ) -> Option<Oob> {
     let scheme = state.segments.get(place.slot)?.geometry.scheme();
-    let oob = Oob::verify_chunk(state.seed, oob, data, scheme.data())?;
+    let oob = Oob::verify_chunk(state.array.seed, oob, data, scheme.data())?;
     is_placed(state, place, column, &oob).then_some(oob)
 }
 

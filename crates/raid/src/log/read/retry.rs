@@ -57,7 +57,7 @@ pub(in crate::log) async fn read_for_good(
 async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     {
         let state = core.state.borrow();
-        if core.closing.get() || state.stopped.is_some() || state.recovering.is_some() {
+        if core.closing.get() || state.array.stopped.is_some() || state.recovering.is_some() {
             return false;
         }
     }

@@ -5,7 +5,8 @@ use zoneweave_runtime::Nanos;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::state::State;
-use crate::log::read::hedge::{Estimate, Hedging, LEFT_BEHIND, PRICE, PROBE, SIZES, size_of};
+use crate::log::members::array::Array;
+use crate::log::members::hedge::{Estimate, Hedging, LEFT_BEHIND, PRICE, PROBE, SIZES, size_of};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 /// The way in which a read is executed.
@@ -19,7 +20,7 @@ pub(super) enum Route {
     Around(ColumnSet),
 }
 
-impl State {
+impl Array {
     pub(super) fn is_hedging(&self) -> bool {
         self.hedge.hedging != Hedging::OFF && self.scheme().tolerated_losses() > 0
     }
@@ -67,20 +68,27 @@ impl State {
             && sizes.any(|size| self.usual_bound(size).is_some_and(|bound| slow(size, bound)))
     }
 
+    /// Records the end of a late read.
+    pub(super) fn late_read_ended(&mut self) {
+        self.hedge.left_behind -= 1;
+    }
+}
+
+impl State {
     /// Chooses the route of blocks. The clock is read only if it matters.
     pub(super) fn route(&mut self, places: &[BlockPlace], clock: impl Fn() -> Nanos) -> Route {
-        if !self.is_hedging() || places.is_empty() {
+        if !self.array.is_hedging() || places.is_empty() {
             return Route::Direct;
         }
-        self.hedge.earn();
+        self.array.hedge.earn();
         let mut now = None;
         let mut latest = 0;
         let mut held_up = ColumnSet::default();
         for (column, size) in columns_of(places) {
-            let Some(bound) = self.usual_bound(size) else { continue };
+            let Some(bound) = self.array.usual_bound(size) else { continue };
             latest = latest.max(bound);
             let now = *now.get_or_insert_with(&clock);
-            if self.is_held_up(column, size, bound, now) {
+            if self.array.is_held_up(column, size, bound, now) {
                 held_up = held_up.with(column);
             }
         }
@@ -93,8 +101,8 @@ impl State {
             return until;
         }
         let mut probe = false;
-        for column in self.scheme().iter().filter(|column| held_up.contains(*column)) {
-            let pace = &mut self.members[column.index()].pace;
+        for column in self.array.scheme().iter().filter(|column| held_up.contains(*column)) {
+            let pace = &mut self.array.members[column.index()].pace;
             pace.spared += 1;
             probe |= pace.spared.is_multiple_of(PROBE) && !pace.owes(now);
         }
@@ -102,12 +110,12 @@ impl State {
             mark(Mark::HeldUpDriveProbed);
             return until;
         }
-        if self.hedge.around < PRICE {
+        if self.array.hedge.around < PRICE {
             mark(Mark::HedgeBeyondShare);
             return until;
         }
         mark(Mark::ReadAround);
-        self.hedge.around -= PRICE;
+        self.array.hedge.around -= PRICE;
         self.counters.reads_around += 1;
         Route::Around(held_up)
     }
@@ -116,37 +124,32 @@ impl State {
     pub(super) fn hedge_late(&mut self, places: &[BlockPlace], now: Nanos) -> Option<ColumnSet> {
         let mut late = ColumnSet::default();
         for (column, _) in columns_of(places) {
-            if self.members[column.index()].pace.owes_any(now) {
+            if self.array.members[column.index()].pace.owes_any(now) {
                 late = late.with(column);
             }
         }
         if late.is_empty() || !self.can_go_around(late, places, now) {
             return None;
         }
-        if self.hedge.late < PRICE || self.hedge.left_behind >= LEFT_BEHIND {
+        if self.array.hedge.late < PRICE || self.array.hedge.left_behind >= LEFT_BEHIND {
             mark(Mark::HedgeBeyondShare);
             return None;
         }
         mark(Mark::ReadHedged);
-        self.hedge.late -= PRICE;
-        self.hedge.left_behind += 1;
+        self.array.hedge.late -= PRICE;
+        self.array.hedge.left_behind += 1;
         self.counters.reads_hedged += 1;
         Some(late)
-    }
-
-    /// Records the end of a late read.
-    pub(super) fn late_read_ended(&mut self) {
-        self.hedge.left_behind -= 1;
     }
 
     /// Whether the other drives are present, and not held up themselves.
     fn can_go_around(&self, held_up: ColumnSet, places: &[BlockPlace], now: Nanos) -> bool {
         let enough = |scheme: Scheme, column: Column, size: usize| {
-            let bound = self.usual_bound(size).unwrap_or(u64::MAX);
+            let bound = self.array.usual_bound(size).unwrap_or(u64::MAX);
             let ready = |source: &Column| {
-                self.members[source.index()].device.is_some()
+                self.array.members[source.index()].device.is_some()
                     && !held_up.contains(*source)
-                    && !self.is_held_up(*source, size, bound, now)
+                    && !self.array.is_held_up(*source, size, bound, now)
             };
             scheme.sources_of(column).filter(ready).count() >= scheme.sources_needed()
         };

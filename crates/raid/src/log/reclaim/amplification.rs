@@ -10,11 +10,10 @@
 use serde::Serialize;
 
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::counters::ClassCounters;
-use crate::log::engine::counters::Counters;
-use crate::log::engine::counters::ratio;
+use crate::log::engine::counters::{ClassCounters, Counters, ratio};
 use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
 use crate::log::engine::state::State;
+use crate::log::write::state::Writes;
 
 /// Classes of segments, by the stream and lifetime of their blocks.
 pub const CLASSES: [&str; 4] = ["users_short", "users_long", "moved_short", "moved_long"];
@@ -75,12 +74,25 @@ pub(in crate::log) fn amplification(state: &State, mapped_blocks: u64) -> Amplif
         room,
         uniform: uniform_amplification(room),
         classes: classes(counters),
-        settled: user >= state.most_left_unfull(),
+        settled: user >= state.writes.most_left_unfull(),
     }
 }
 
 fn classes(counters: &Counters) -> [Option<f64>; 4] {
     counters.classes.map(|class| class.amplification())
+}
+
+impl Writes {
+    /// Segments that are open at a time.
+    fn segments_filled(&self) -> u32 {
+        let filled = self.user.lanes().count() + self.relocation.lanes().count();
+        u32::try_from(filled).unwrap_or(u32::MAX)
+    }
+
+    /// Most data blocks that a stop may leave in partial segments.
+    fn most_left_unfull(&self) -> u64 {
+        u64::from(self.segments_filled()) * self.relocation_shape().data_blocks()
+    }
 }
 
 impl State {
@@ -98,23 +110,12 @@ impl State {
         }
     }
 
-    /// Segments that are open at a time.
-    fn segments_filled(&self) -> u32 {
-        let filled = self.user.lanes().count() + self.relocation.lanes().count();
-        u32::try_from(filled).unwrap_or(u32::MAX)
-    }
-
-    /// Most data blocks that a stop may leave in partial segments.
-    fn most_left_unfull(&self) -> u64 {
-        u64::from(self.segments_filled()) * self.relocation_shape().data_blocks()
-    }
-
     /// Data blocks of all segments except open ones and those reserved for relocation.
     fn room_for_data(&self) -> u64 {
-        let open = self.segments_filled();
+        let open = self.writes.segments_filled();
         let kept = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
-        let segments = segment_slots(&self.config).saturating_sub(kept.saturating_add(open));
-        u64::from(segments) * self.relocation_shape().data_blocks()
+        let segments = segment_slots(&self.array.config).saturating_sub(kept.saturating_add(open));
+        u64::from(segments) * self.writes.relocation_shape().data_blocks()
     }
 }
 

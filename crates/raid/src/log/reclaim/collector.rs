@@ -21,8 +21,7 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
 use crate::log::members::member::Member;
-use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
-use crate::log::reclaim::relocate::evacuate;
+use crate::log::reclaim::relocate::{MOVED_AT_A_TIME, evacuate};
 use crate::log::segment::table::{Phase, Segment};
 
 /// Relocates live blocks whenever space is needed, until the volume closes. The sweeper frees the
@@ -42,7 +41,7 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
             let victim = state.next_victim();
             victim.inspect(|slot| {
                 mark(why_moved(&state.segments[*slot]));
-                mark_if(Mark::MovedBeside, || !state.moving.is_empty());
+                mark_if(Mark::MovedBeside, || !state.reclaim.moving.is_empty());
                 state.begin_move(*slot);
             })
         };
@@ -59,7 +58,7 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
             mover.changed.open();
         });
     }
-    while !core.state.borrow().moving.is_empty() {
+    while !core.state.borrow().reclaim.moving.is_empty() {
         core.changed.wait().await;
     }
 }
@@ -85,8 +84,10 @@ pub(in crate::log) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool
 impl State {
     /// The segment to be relocated now, if any.
     fn next_victim(&self) -> Option<SegmentSlot> {
-        let stopped = self.stopped.is_some() || self.membership_dirty || self.has_lost_page();
-        if stopped || self.moving.len() >= self.moved_at_a_time() || !self.can_move() {
+        let stopped = self.array.stopped.is_some()
+            || self.array.membership_dirty
+            || self.mapping.has_lost_page();
+        if stopped || self.reclaim.moving.len() >= self.moved_at_a_time() || !self.can_move() {
             return None;
         }
         let need = self.need_of_room();
@@ -99,7 +100,7 @@ impl State {
     /// any cost.
     fn moved_at_a_time(&self) -> usize {
         let to_go = |slot: &SegmentSlot| self.segments[*slot].is_to_go();
-        match self.reads_at_once() && !self.moving.iter().any(to_go) {
+        match self.reads_at_once() && !self.reclaim.moving.iter().any(to_go) {
             true => 1,
             false => MOVED_AT_A_TIME,
         }
@@ -109,24 +110,24 @@ impl State {
     #[must_use]
     pub(super) fn reads_at_once(&self) -> bool {
         let waits = |member: &Member| member.device.is_some() && !member.answers_at_once;
-        self.policy.fast_drives && !self.members.iter().any(waits)
+        self.writes.policy.fast_drives && !self.array.members.iter().any(waits)
     }
 
     /// Whether a segment may be relocated beside others. In any outcome, the rest of all of them
     /// must fit into the open segments of relocation and into the reserve of users, one segment of
     /// which is for a crash.
     fn may_move_beside(&self, slot: SegmentSlot) -> bool {
-        if self.moving.is_empty() {
+        if self.reclaim.moving.is_empty() {
             return true;
         }
         if self.recovering.is_some() {
             return false;
         }
-        let shape = self.relocation_shape();
+        let shape = self.writes.relocation_shape();
         let kept = self.free_segments().min(self.reserve_for(StreamKind::User)).saturating_sub(1);
         let room = u64::from(kept) * shape.data_blocks() + self.room_in(StreamKind::Relocation);
         // A stripe of each may be padded.
-        let moving = self.moving.iter().chain([&slot]);
+        let moving = self.reclaim.moving.iter().chain([&slot]);
         let blocks = moving.map(|slot| self.segments[*slot].valid + shape.stripe_blocks() as u64);
         blocks.sum::<u64>() <= room || mutant(Mutant::MovesBesideAny)
     }
@@ -136,7 +137,7 @@ impl State {
         let segment = &mut self.segments[slot];
         segment.busy = true;
         segment.valid_before_move = segment.valid;
-        self.moving.push(slot);
+        self.reclaim.moving.push(slot);
     }
 
     /// Ends the relocation of a segment that is empty or given up.
@@ -145,6 +146,6 @@ impl State {
             segment.busy = false;
             segment.valid_before_move = 0;
         }
-        self.moving.retain(|moving| *moving != slot);
+        self.reclaim.moving.retain(|moving| *moving != slot);
     }
 }

@@ -8,6 +8,8 @@
 //! 4. `reset` frees a dead segment: durable record, readers drained, zones reset.
 //! 5. `amplification` reports the write amplification, with its theoretical value.
 //!
+//! `state` holds the relocations in progress and the throttle.
+//!
 //! Invariant: relocate, flush, durable dead record, drain readers, reset all zones, reuse, in this
 //! order.
 
@@ -19,4 +21,5 @@ pub(in crate::log) mod relocate;
 pub(in crate::log) mod reset;
 pub(in crate::log) mod share;
 pub(in crate::log) mod space;
+pub(in crate::log) mod state;
 pub(in crate::log) mod victim;

@@ -3,8 +3,6 @@
 pub(in crate::log) mod pending;
 pub(in crate::log) mod wide;
 
-use crate::log::engine::limits::BATCH_BLOCKS;
-use crate::log::segment::entries::{ListedBlock, span_entries};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,6 +15,7 @@ use crate::log::admit::pending::TicketReceiver;
 use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
+use crate::log::engine::limits::BATCH_BLOCKS;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::cache::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
@@ -24,6 +23,8 @@ use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
 use crate::log::index::steps::step_of;
 use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
+use crate::log::segment::entries::{ListedBlock, span_entries};
+
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
@@ -126,7 +127,7 @@ fn listed_blocks(
     entries: &[Vec<IndexEntry>],
 ) -> impl Iterator<Item = (ListedBlock, Pba)> {
     entries.iter().enumerate().flat_map(move |(column, entries)| {
-        state.index.touch(entries.iter().map(|entry| entry.lba));
+        state.mapping.index.touch(entries.iter().map(|entry| entry.lba));
         let place = BlockPlace { slot, column: Column::of(column), block: first };
         let pba = state.space.pba(place);
         (0..).zip(entries).map(move |(at, entry)| {
@@ -143,7 +144,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
         let state = core.state.borrow();
         let of_volume = |entry: &IndexEntry| {
             matches!(entry.kind, EntryKind::Data | EntryKind::Lost)
-                && entry.lba.0 < state.config.volume_blocks
+                && entry.lba.0 < state.array.config.volume_blocks
         };
         let told = listed.iter().filter(|(_, entry)| of_volume(entry));
         told.map(|(_, entry)| entry.lba.0..entry.lba.0 + 1).collect::<Vec<_>>()
@@ -196,18 +197,18 @@ impl Mover {
     fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
         let (lifetime, stripe, pages, batch) = {
             let state = core.state.borrow();
-            let limit = state.offload.as_ref().map(Offload::limit);
+            let limit = state.mapping.offload.as_ref().map(Offload::limit);
             let pages = limit.map(|limit| Pages {
                 of_a_batch: limit.of_a_move,
                 under_way: limit.of_a_segment / 2,
-                entries: state.index.page_entries(),
+                entries: state.mapping.index.page_entries(),
             });
-            let stripe = state.relocation_shape().stripe_blocks();
+            let stripe = state.writes.relocation_shape().stripe_blocks();
             let batch = match state.reads_at_once() && pages.is_none() {
                 true => CACHED_BATCH_BLOCKS.next_multiple_of(CACHED_BATCH_STRIPES * stripe),
                 false => BATCH_BLOCKS.max(stripe),
             };
-            (state.lifetime_of_moved(slot), stripe, pages, batch)
+            (state.segments.lifetime_of_moved(slot), stripe, pages, batch)
         };
         let mut mover = Self {
             core: core.clone(),
@@ -231,11 +232,11 @@ impl Mover {
         }
         let mut state = self.core.state.borrow_mut();
         match more {
-            true => state.about_to_queue += 1,
-            false => state.about_to_queue -= 1,
+            true => state.reclaim.about_to_queue += 1,
+            false => state.reclaim.about_to_queue -= 1,
         }
-        let filling = state.about_to_queue > 0;
-        let ends = std::mem::replace(&mut state.relocation.filling, filling) && !filling;
+        let filling = state.reclaim.about_to_queue > 0;
+        let ends = std::mem::replace(&mut state.writes.relocation.filling, filling) && !filling;
         drop(state);
         if ends {
             self.core.changed.open();
@@ -282,7 +283,7 @@ impl Mover {
         batch.sort_unstable_by_key(|(place, _)| *place);
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
         let found = read_for_good(&self.core, &places).await;
-        self.core.state.borrow().index.touch(batch.iter().map(|(_, entry)| entry.lba));
+        self.core.state.borrow().mapping.index.touch(batch.iter().map(|(_, entry)| entry.lba));
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
             let mut blocks = Vec::with_capacity(places.len());
@@ -393,9 +394,10 @@ impl State {
     /// Whether a stripe of relocated blocks is being written, or enough blocks of a class are
     /// queued for one.
     fn fills_moved_stripes(&self, lifetime: Lifetime, stripe: usize) -> bool {
-        let class = self.relocation.class_of(1, lifetime);
+        let class = self.writes.relocation.class_of(1, lifetime);
         let busy = |slot: SegmentSlot| self.segments[slot].in_flight > 0;
-        self.relocation.queue(class).len() >= stripe || self.relocation.open_segments().any(busy)
+        self.writes.relocation.queue(class).len() >= stripe
+            || self.writes.relocation.open_segments().any(busy)
     }
 }
 
@@ -413,15 +415,16 @@ impl Drop for Mover {
 fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -> bool {
     let segment = &state.segments[place.slot];
     let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
-    !of_data || segment.may_be_live(place) || state.tombstones.contains_key(&pba)
+    !of_data || segment.may_be_live(place) || state.mapping.tombstones.contains_key(&pba)
 }
 
 fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {
     match entry.kind {
         EntryKind::Data | EntryKind::Lost => {
-            entry.lba.0 < state.config.volume_blocks && state.index.get(entry.lba) == Some(pba)
+            entry.lba.0 < state.array.config.volume_blocks
+                && state.mapping.index.get(entry.lba) == Some(pba)
         }
-        EntryKind::Tombstone => state.tombstones.contains_key(&pba),
+        EntryKind::Tombstone => state.mapping.tombstones.contains_key(&pba),
         EntryKind::Mapping => state.is_page_away(entry.lba, pba),
         _ => false,
     }
@@ -438,7 +441,7 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 
 /// Searches the index for blocks in a segment; `None` if that is impossible.
 async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<BlockPlace>> {
-    let blocks = core.state.borrow().config.volume_blocks;
+    let blocks = core.state.borrow().array.config.volume_blocks;
     let mut found = BTreeSet::new();
     let mut start = 0;
     while start < blocks {
@@ -446,7 +449,8 @@ async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<Blo
         start = part.end;
         let _held = hold_range(core, For::Moving, part.clone()).await.ok()?;
         let state = core.state.borrow();
-        let places = part.filter_map(|lba| Some(state.space.place(state.index.get(Lba(lba))?)));
+        let places =
+            part.filter_map(|lba| Some(state.space.place(state.mapping.index.get(Lba(lba))?)));
         found.extend(places.filter(|place| place.slot == slot));
     }
     Some(found)
@@ -455,7 +459,7 @@ async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<Blo
 /// The blocks of the volume whose pages change when these blocks are relocated, if each concerns
 /// one block.
 fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<Range<u64>> {
-    let blocks = state.config.volume_blocks;
+    let blocks = state.array.config.volume_blocks;
     let lbas = read.iter().flat_map(|((_, entry), found)| {
         let listed = matches!(entry.kind, EntryKind::Data | EntryKind::Lost).then_some(entry.lba);
         let found = found.as_ref().map(|found| found.identity);

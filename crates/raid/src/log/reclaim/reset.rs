@@ -13,7 +13,7 @@ use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::checkpoint;
 use crate::log::members::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment, SegmentTable};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS};
 
 /// Most segments freed at a time: one record contains all their deaths.
@@ -49,7 +49,7 @@ pub(in crate::log) async fn sweep(core: Rc<Core>) {
         }
         mark_if(Mark::FreedTogether, || empty.len() > 1);
         if !free(&core, &empty, &read_still).await {
-            core.state.borrow_mut().leave_alone(&empty);
+            core.state.borrow_mut().segments.leave_alone(&empty);
             core.changed.open();
             core.handle.yield_now().await;
         }
@@ -57,15 +57,32 @@ pub(in crate::log) async fn sweep(core: Rc<Core>) {
     read_still.segments.acquire_many(READ_STILL).await;
 }
 
+impl SegmentTable {
+    /// Releases segments that will not be freed now, so that other tasks may use them.
+    fn leave_alone(&mut self, slots: &[SegmentSlot]) {
+        for slot in slots {
+            if let Some(segment) = self.get_mut(*slot)
+                && segment.freeing
+            {
+                (segment.busy, segment.freeing) = (false, false);
+            }
+        }
+    }
+
+    fn is_read(&self, slot: SegmentSlot) -> bool {
+        self[slot].readers > 0
+    }
+}
+
 impl State {
     /// Claims segments without live blocks to be freed.
     fn take_empty(&mut self) -> Vec<SegmentSlot> {
-        if self.stopped.is_some() || self.membership_dirty {
+        if self.array.stopped.is_some() || self.array.membership_dirty {
             return Vec::new();
         }
         let standing = self.segments.standing();
         // While pages have to be loaded from it, the newest checkpoint must stay valid.
-        let needed = |segment: &Segment| self.absent.is_some() && segment.reached > 0;
+        let needed = |segment: &Segment| self.mapping.absent.is_some() && segment.reached > 0;
         let may_leave = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
             self.may_leave_checkpoint(segment) && !needed(segment)
@@ -89,7 +106,7 @@ impl State {
     /// A segment that only blocks of the newest checkpoint keep from being freed; incomplete ones
     /// first.
     fn waiting_segment(&self) -> Option<SegmentSlot> {
-        if self.stopped.is_some() || self.membership_dirty {
+        if self.array.stopped.is_some() || self.array.membership_dirty {
             return None;
         }
         let standing = self.segments.standing();
@@ -100,17 +117,6 @@ impl State {
         let waiting = standing.empty.iter().copied().min_by_key(whole);
         mark_if(Mark::CheckpointHoldsSegment, || waiting.is_some());
         waiting
-    }
-
-    /// Releases segments that will not be freed now, so that other tasks may use them.
-    fn leave_alone(&mut self, slots: &[SegmentSlot]) {
-        for slot in slots {
-            if let Some(segment) = self.segments.get_mut(*slot)
-                && segment.freeing
-            {
-                (segment.busy, segment.freeing) = (false, false);
-            }
-        }
     }
 
     /// Marks dead the segments that still have no live blocks; returns their deaths.
@@ -137,8 +143,8 @@ impl State {
             self.class_counters(*slot).freed_blocks += blocks;
             self.note_lifespan(*slot);
             self.forget_moves(*slot);
-            self.dead.bury(death.clone());
-            self.roster.bury(death.generation);
+            self.registry.dead.bury(death.clone());
+            self.registry.roster.bury(death.generation);
             buried.push((*slot, death));
         }
         buried
@@ -148,11 +154,11 @@ impl State {
     fn death_of(&self, slot: SegmentSlot) -> Death {
         let segment = &self.segments[slot];
         let may_have_copy = |(column, member): (Column, &Member)| {
-            self.unclear.contains(column)
+            self.registry.unclear.contains(column)
                 && member.device.is_some()
                 && segment.epoch < member.entry.since_epoch
         };
-        let columns = self.scheme().iter().zip(&self.members).zip(&segment.zones);
+        let columns = self.array.scheme().iter().zip(&self.array.members).zip(&segment.zones);
         let remains = columns.map(|(member, zone)| match zone {
             _ if may_have_copy(member) => Remains::Anywhere,
             Some(zone) => Remains::In(zone.zone),
@@ -161,17 +167,13 @@ impl State {
         Death { generation: segment.generation, remains: remains.collect() }
     }
 
-    fn is_read(&self, slot: SegmentSlot) -> bool {
-        self.segments[slot].readers > 0
-    }
-
     /// Marks deaths as recorded: no crash brings these segments back, so a rebuild need not wait
     /// for them. Returns `true` if a task may be waiting for that.
     fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
             self.segments[*slot].death_recorded = true;
         }
-        self.members.iter().any(|member| member.entry.state == MemberState::Rebuilding)
+        self.array.members.iter().any(|member| member.entry.state == MemberState::Rebuilding)
     }
 }
 
@@ -203,7 +205,8 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
     }
     let mut here = Vec::new();
     for (slot, _) in buried {
-        let is_read = core.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited);
+        let is_read =
+            core.state.borrow().segments.is_read(slot) && !mutant(Mutant::ReadersNotAwaited);
         match is_read.then(|| read_still.segments.try_acquire()).flatten() {
             Some(turn) => free_beside(core, slot, read_still.freed.clone(), turn),
             None => here.push(free_unread(core, slot)),
@@ -233,7 +236,7 @@ impl Core {
     /// Waits until a dead segment has no readers. Returns `false` if the volume closes before. Its
     /// death is recorded, so the next start frees it.
     async fn comes_unread(&self, slot: SegmentSlot) -> bool {
-        while self.state.borrow().is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
+        while self.state.borrow().segments.is_read(slot) && !mutant(Mutant::ReadersNotAwaited) {
             if self.closing.get() {
                 return false;
             }
@@ -251,14 +254,14 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if early {
         let mut state = core.state.borrow_mut();
         let generation = state.segments[slot].generation;
-        state.dead.note_freed(generation, ColumnSet::default());
+        state.registry.dead.note_freed(generation, ColumnSet::default());
     }
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
     let resets = resets.map(|(column, zone)| async move {
         let reset = core.reset_in_turn(column, zone.zone).await;
         if early && reset.is_ok() {
-            let member = &mut core.state.borrow_mut().members[column.index()];
+            let member = &mut core.state.borrow_mut().array.members[column.index()];
             member.pool.add(zone.zone, zone.resets + 1);
             core.changed.open();
         }
@@ -272,7 +275,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let segment = state.segments.remove(slot);
     let mut lost = Vec::new();
     for (column, zone, result) in results {
-        let member = &mut state.members[column.index()];
+        let member = &mut state.array.members[column.index()];
         // A member that failed or was replaced meanwhile no longer has this zone.
         if segment.zones[column.index()] == Some(zone) {
             if segment.holds_active_zones && is_active_no_more(result) {
@@ -291,8 +294,8 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             mark(Mark::MemberLostWhileFreeing);
         }
     }
-    state.dead.note_freed(segment.generation, lost.iter().copied().collect());
-    state.seals.remove(&segment.id);
+    state.registry.dead.note_freed(segment.generation, lost.iter().copied().collect());
+    state.registry.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;
     mark(Mark::SegmentFreed);
     drop(state);

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::limits::FREE_BESIDE_LANES;
-use crate::log::engine::limits::RESERVE_SEGMENTS;
+use crate::log::engine::limits::{FREE_BESIDE_LANES, RESERVE_SEGMENTS};
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
@@ -18,6 +17,7 @@ use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::lane::ChunkClass;
+use crate::log::write::state::Writes;
 
 /// The most urgent need for free space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,11 +30,29 @@ pub(in crate::log) enum Need {
     Segments,
 }
 
+impl Writes {
+    /// Data blocks of a full-width segment in the place of this one: a narrow segment holds fewer.
+    #[must_use]
+    pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
+        let own = segment.geometry.data_blocks();
+        if segment.geometry.scheme().is_narrow() {
+            own.max(self.relocation_shape().data_blocks())
+        } else {
+            own
+        }
+    }
+
+    /// The free space taken by so many data blocks of a segment.
+    fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
+        blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
+    }
+}
+
 impl State {
     /// Segments that could be opened now.
     #[must_use]
     pub(in crate::log) fn free_segments(&self) -> u32 {
-        let zones = self.members.iter().filter(|member| member.writable().is_some());
+        let zones = self.array.members.iter().filter(|member| member.writable().is_some());
         let fewest = zones.map(|member| member.pool.len()).min().unwrap_or(0);
         let free = fewest.min(self.segments.vacancies());
         u32::try_from(free).unwrap_or(u32::MAX)
@@ -45,7 +63,7 @@ impl State {
     pub(in crate::log) fn reserve_for(&self, kind: StreamKind) -> u32 {
         match kind {
             StreamKind::User => {
-                let open = u32::from(!self.relocation.is_open());
+                let open = u32::from(!self.writes.relocation.is_open());
                 RESERVE_SEGMENTS + open + u32::from(self.has_spare_zones())
             }
             StreamKind::Relocation => 0,
@@ -70,7 +88,7 @@ impl State {
     /// that size, there must be more free ones than others are about to need.
     #[must_use]
     pub(in crate::log) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
-        let first = !self.stream(kind).has_chunks(chunk);
+        let first = !self.writes.stream(kind).has_chunks(chunk);
         self.has_room(kind) && (first || self.may_open_beside(kind))
     }
 
@@ -85,8 +103,8 @@ impl State {
     /// zone has to hold the seals of all of these, the ones that another crash adds, and the rest
     /// of a snapshot.
     fn has_many_seals(&self) -> bool {
-        let zone_records = self.config.zone_capacity.0 / self.config.write_unit.0;
-        are_many(&self.seals, zone_records.min(ZONE_RECORDS))
+        let zone_records = self.array.config.zone_capacity.0 / self.array.config.write_unit.0;
+        are_many(&self.registry.seals, zone_records.min(ZONE_RECORDS))
     }
 
     /// Why a stream that needs a segment will not get one; `None` if one is free or about to be.
@@ -99,12 +117,12 @@ impl State {
             let moved = users && segment.busy;
             empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
         };
-        let open = !users && self.relocation.is_open();
+        let open = !users && self.writes.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
         // Undone relocations free abandoned segments.
         let taken_back = self.has_moves_left();
         let room_comes = self.has_room(kind)
-            || self.absent.is_some()
+            || self.mapping.absent.is_some()
             || taken_back
             || open
             || may_move
@@ -118,7 +136,7 @@ impl State {
     /// would be free at the end of recovery, not even to relocate blocks to.
     #[must_use]
     pub(in crate::log) fn must_move_first(&self) -> Option<SegmentSlot> {
-        let open = &self.segments[self.relocation.open_segments().next()?];
+        let open = &self.segments[self.writes.relocation.open_segments().next()?];
         let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
         let room = u64::from(rows) * open.geometry.stripe_blocks() as u64;
         let closed = |segment: &Segment| {
@@ -152,7 +170,7 @@ impl State {
     /// The need with so many free segments.
     fn need_with(&self, free: u32) -> Need {
         let reserve = self.reserve_for(StreamKind::User);
-        let lanes = self.user.lanes_without_segment();
+        let lanes = self.writes.user.lanes_without_segment();
         match () {
             // One segment earlier than users would have to wait.
             () if free <= reserve + 1 => Need::Segments,
@@ -180,16 +198,16 @@ impl State {
     /// Segments of the window in which writes are shared; 0 if there is little spare space, or
     /// during recovery.
     fn window_segments(&self) -> u32 {
-        if self.recovering.is_some() { 0 } else { self.pace.window }
+        if self.recovering.is_some() { 0 } else { self.reclaim.pace.window }
     }
 
     /// The free space. Several lanes are half full on average: their free part is of no use to the
     /// others, and does not count.
     fn level(&self) -> Level {
-        let segment = self.relocation_shape().data_blocks();
+        let segment = self.writes.relocation_shape().data_blocks();
         let free = u64::from(self.free_segments() + self.coming_free()) * segment;
         let open = self.room_in(StreamKind::User) + self.room_in(StreamKind::Relocation);
-        let lanes = self.user.lanes().count() + self.relocation.lanes().count();
+        let lanes = self.writes.user.lanes().count() + self.writes.relocation.lanes().count();
         let beside = if lanes > 2 { FREE_BESIDE_LANES } else { 0 };
         let reserve = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
         let kept = u64::from(reserve + beside) * 2 + lanes as u64;
@@ -207,25 +225,9 @@ impl State {
             let segment: &Segment = &self.segments[slot];
             let written = segment.cursor.as_ref().map_or(0, |cursor| cursor.next_row);
             let rows = segment.geometry.rows() - written;
-            self.room_for(segment, u64::from(rows) * segment.geometry.stripe_blocks() as u64)
+            self.writes.room_for(segment, u64::from(rows) * segment.geometry.stripe_blocks() as u64)
         };
-        self.stream(kind).open_segments().map(left).sum()
-    }
-
-    /// Data blocks of a full-width segment in the place of this one: a narrow segment holds fewer.
-    #[must_use]
-    pub(super) fn blocks_in_place_of(&self, segment: &Segment) -> u64 {
-        let own = segment.geometry.data_blocks();
-        if segment.geometry.scheme().is_narrow() {
-            own.max(self.relocation_shape().data_blocks())
-        } else {
-            own
-        }
-    }
-
-    /// The free space taken by so many data blocks of a segment.
-    fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
-        blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
+        self.writes.stream(kind).open_segments().map(left).sum()
     }
 
     /// Space that the finished part of current relocations will free.
@@ -234,30 +236,30 @@ impl State {
             let segment = &self.segments[*slot];
             let before = segment.valid_before_move.max(1);
             let moved = before.saturating_sub(segment.valid);
-            self.blocks_in_place_of(segment) * moved / before
+            self.writes.blocks_in_place_of(segment) * moved / before
         };
-        self.moving.iter().map(moved).sum()
+        self.reclaim.moving.iter().map(moved).sum()
     }
 
     /// Records that a stripe is about to be written.
     pub(in crate::log) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
-        let blocks = self.room_for(&self.segments[slot], blocks);
+        let blocks = self.writes.room_for(&self.segments[slot], blocks);
         let share = self.level().users_share();
-        let segment = self.relocation_shape().data_blocks();
-        self.pace.note(kind, blocks, share, segment);
+        let segment = self.writes.relocation_shape().data_blocks();
+        self.reclaim.pace.note(kind, blocks, share, segment);
     }
 
     /// Whether a stream has to wait for the other one, which is at work and had less than its
     /// share.
     #[must_use]
     pub(in crate::log) fn must_yield(&self, kind: StreamKind) -> bool {
-        if self.recovering.is_some() || !self.pace.is_ahead(kind) {
+        if self.recovering.is_some() || !self.reclaim.pace.is_ahead(kind) {
             return false;
         }
         let yields = match kind {
-            StreamKind::User => !self.moving.is_empty() && self.level().is_low(),
+            StreamKind::User => !self.reclaim.moving.is_empty() && self.level().is_low(),
             StreamKind::Relocation => {
-                self.user.open_segments().any(|slot| self.segments[slot].in_flight > 0)
+                self.writes.user.open_segments().any(|slot| self.segments[slot].in_flight > 0)
             }
         };
         mark_if(Mark::UsersYield, || yields && kind == StreamKind::User);
@@ -275,15 +277,15 @@ impl State {
             return true;
         }
         let bound = |member: &Member| member.writable().is_some() && member.pool.len() == free;
-        let mut zones = self.members.iter().zip(&segment.zones);
+        let mut zones = self.array.members.iter().zip(&segment.zones);
         zones.any(|(member, zone)| zone.is_some() && bound(member))
-            || !self.members.iter().any(bound)
+            || !self.array.members.iter().any(bound)
     }
 
     /// Whether there is room to move blocks to.
     #[must_use]
     pub(super) fn can_move(&self) -> bool {
-        self.relocation.is_open() || self.free_segments() > 0
+        self.writes.relocation.is_open() || self.free_segments() > 0
     }
 }
 

@@ -14,35 +14,9 @@ use crate::log::format::StreamKind;
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;
+use crate::log::write::state::Writes;
 
-impl State {
-    /// The segment to be relocated next, if any.
-    #[must_use]
-    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
-        let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
-        let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
-        if least.is_some() || need == Need::Nothing {
-            return least;
-        }
-        let worth_it = |segment: &Segment| match need {
-            Need::Nothing => false,
-            Need::Lanes => segment.valid * 2 <= self.blocks_in_place_of(segment),
-            Need::Segments => self.gains(segment),
-        };
-        let candidates = self.segments.iter();
-        let candidates = candidates
-            .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
-        let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
-        if self.policy.collection == Collection::Greedy || scarce {
-            return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);
-        }
-        let mut least = u64::MAX;
-        let candidates = candidates.inspect(|(_, segment)| least = least.min(segment.valid));
-        let best = candidates.max_by_key(|(slot, segment)| (self.benefit(segment), *slot));
-        mark_if(Mark::OlderVictim, || best.is_some_and(|(_, segment)| segment.valid > least));
-        best.map(first)
-    }
-
+impl Writes {
     /// Whether relocating a segment frees more space than it takes: a segment of the current shape
     /// must hold its valid blocks and more. Its own capacity is irrelevant: another policy may have
     /// written it with such large chunks that it never held more.
@@ -60,6 +34,35 @@ impl State {
         let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
         ((age * freed) << 16) / u128::from(segment.valid)
+    }
+}
+
+impl State {
+    /// The segment to be relocated next, if any.
+    #[must_use]
+    pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
+        let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
+        let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
+        if least.is_some() || need == Need::Nothing {
+            return least;
+        }
+        let worth_it = |segment: &Segment| match need {
+            Need::Nothing => false,
+            Need::Lanes => segment.valid * 2 <= self.writes.blocks_in_place_of(segment),
+            Need::Segments => self.writes.gains(segment),
+        };
+        let candidates = self.segments.iter();
+        let candidates = candidates
+            .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
+        let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
+        if self.writes.policy.collection == Collection::Greedy || scarce {
+            return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);
+        }
+        let mut least = u64::MAX;
+        let candidates = candidates.inspect(|(_, segment)| least = least.min(segment.valid));
+        let best = candidates.max_by_key(|(slot, segment)| (self.writes.benefit(segment), *slot));
+        mark_if(Mark::OlderVictim, || best.is_some_and(|(_, segment)| segment.valid > least));
+        best.map(first)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::log::admit::inflight::InFlight;
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
-use crate::log::engine::state::{Epoch, State, UNRECORDED};
+use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
     ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
@@ -24,20 +24,25 @@ use crate::log::format::{
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::map::Index;
+use crate::log::index::mapping::Mapping;
+use crate::log::members::array::{Array, Epoch, UNRECORDED};
+use crate::log::members::hedge::{Hedge, Hedging};
 use crate::log::members::member::Member;
 use crate::log::members::offered::OfferedDrive;
-use crate::log::members::superblock_cursor::SuperblockLog;
-use crate::log::read::hedge::{Hedge, Hedging};
+use crate::log::members::superblock::cursor::SuperblockLog;
 use crate::log::reclaim::lifetime::Lifespans;
 use crate::log::reclaim::share::Pace;
+use crate::log::reclaim::state::Reclaim;
 use crate::log::recover::quorum::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::recover::{OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
+use crate::log::segment::registry::Registry;
 use crate::log::segment::table::SegmentTable;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::PolicyError;
+use crate::log::write::state::Writes;
 use crate::log::write::zone::pacing::Drain;
 use crate::scheme::{Column, ColumnSet};
 
@@ -352,70 +357,82 @@ fn finish(
         .index_memory
         .map(|bytes| IndexLimit { bytes, page_entries: options.index_page_entries });
     let offload = limit.and_then(|limit| Offload::within(limit, &space, stripe as u64));
+    let (pace, smallest) = (policy.window_segments(&config), policy.smallest_shape(&config));
+    // Pages that may leave memory need not be loaded before users are served.
+    let on_demand = offload.as_ref().and(NonZeroU32::new(PAGES_AT_A_TIME));
     let mut state = State {
-        seed: Seed::of(config.array),
-        space: PbaSpace::new(config.scheme, config.zone_capacity),
-        members: members(&chosen, drives, &slots),
-        former: Vec::new(),
-        epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
-        membership_dirty: false,
-        forced: forced.is_some(),
-        stopped: None,
-        index: match offload {
-            Some(_) => Index::paged(&space),
-            None => Index::new(&space),
+        array: Array {
+            seed: Seed::of(config.array),
+            members: members(&chosen, drives, &slots),
+            former: Vec::new(),
+            epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
+            membership_dirty: false,
+            forced: forced.is_some(),
+            stopped: None,
+            volatile,
+            fua_always: writethrough && volatile,
+            hedge: Hedge::new(Hedging::OFF),
+            config: config.clone(),
         },
-        tombstones: BTreeMap::new(),
+        registry: Registry {
+            seals,
+            dead,
+            roster,
+            unclear: ColumnSet::default(),
+            zones_to_reset: Vec::new(),
+            next_segment: segment_ceiling,
+            segment_ceiling,
+            unaccounted: BTreeSet::new(),
+            hidden_segments: 0,
+        },
+        mapping: Mapping {
+            index: match offload {
+                Some(_) => Index::paged(&space),
+                None => Index::new(&space),
+            },
+            tombstones: BTreeMap::new(),
+            absent: None,
+            offload,
+        },
+        writes: Writes {
+            policy,
+            refused,
+            user,
+            relocation,
+            inflight: InFlight::default(),
+            aborted: std::collections::VecDeque::new(),
+            // That one numbers the record which says that there is no checkpoint.
+            next_sequence: sequence_ceiling + 1,
+            sequence_ceiling,
+            ceilings_to_record: (sequence_ceiling, segment_ceiling),
+            drain: Drain::default(),
+        },
+        reclaim: Reclaim {
+            moves: Vec::new(),
+            moving: Vec::new(),
+            about_to_queue: 0,
+            pace: Pace::new(pace),
+            lifespans: Lifespans::new(config.volume_blocks),
+        },
+        geometry,
+        smallest,
+        space: PbaSpace::new(config.scheme, config.zone_capacity),
         segments: SegmentTable::new(segment_slots(&config)),
-        seals,
-        dead,
-        roster,
-        zones_to_reset: Vec::new(),
-        inflight: InFlight::default(),
-        moves: Vec::new(),
-        moving: Vec::new(),
-        about_to_queue: 0,
-        aborted: std::collections::VecDeque::new(),
-        pace: Pace::new(policy.window_segments(&config)),
-        user,
-        relocation,
-        // That one numbers the record which says that there is no checkpoint.
-        next_sequence: sequence_ceiling + 1,
-        sequence_ceiling,
-        next_segment: segment_ceiling,
-        segment_ceiling,
-        ceilings_to_record: (sequence_ceiling, segment_ceiling),
-        fua_always: writethrough && volatile,
-        volatile,
-        recovering: None,
-        unaccounted: BTreeSet::new(),
-        hidden_segments: 0,
-        unclear: ColumnSet::default(),
         checkpoints: Checkpoints::new(
             space,
             options.checkpoint_share,
-            // Pages that may leave memory need not be loaded before users are served.
-            options.index_on_demand.or(offload.as_ref().and(NonZeroU32::new(PAGES_AT_A_TIME))),
+            options.index_on_demand.or(on_demand),
             sequence_ceiling,
         ),
-        absent: None,
-        offload,
-        lifespans: Lifespans::new(config.volume_blocks),
+        recovering: None,
         counters: Counters::default(),
-        geometry,
-        smallest: policy.smallest_shape(&config),
-        hedge: Hedge::new(Hedging::OFF),
-        drain: Drain::default(),
-        policy,
-        refused,
-        config,
     };
     // A version that not every member carries, or that lists members not here, is replaced by
     // one of our own, above any epoch seen.
     mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
-    state.membership_dirty = chosen.epoch != newest_epoch
-        || state.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
-    state.stop_if_too_few();
+    state.array.membership_dirty = chosen.epoch != newest_epoch
+        || state.array.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+    state.array.stop_if_too_few();
     let superblock = SuperblockLog::new(cursors, record_sequence);
     // An unreadable record may be the one that voids the checkpoint.
     let hidden =

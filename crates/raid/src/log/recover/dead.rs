@@ -16,33 +16,33 @@ use crate::scheme::Column;
 /// Keeps the deaths of segments of which blocks remain, in these zones or in zones whose content is
 /// unknown.
 pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64, Column, ZoneId)]) {
-    let columns = state.scheme().columns();
-    let unseen = |column: &Column| state.members[column.index()].device.is_none();
-    unclear.unseen = state.scheme().iter().filter(unseen).collect();
-    let kept = state.dead.settle(&unclear);
+    let columns = state.array.scheme().columns();
+    let unseen = |column: &Column| state.array.members[column.index()].device.is_none();
+    unclear.unseen = state.array.scheme().iter().filter(unseen).collect();
+    let kept = state.registry.dead.settle(&unclear);
     mark_if(Mark::DeadKeptForUnread, || kept);
     for (generation, column, zone) in left {
-        state.dead.find(*generation, columns, *column, *zone);
+        state.registry.dead.find(*generation, columns, *column, *zone);
     }
-    state.unclear = unclear.columns();
+    state.registry.unclear = unclear.columns();
 }
 
 /// Resets the zones that `find` classified as useless, and makes that durable.
 pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), StopReason> {
-    let zones = std::mem::take(&mut core.state.borrow_mut().zones_to_reset);
+    let zones = std::mem::take(&mut core.state.borrow_mut().registry.zones_to_reset);
     let mut reset = BTreeSet::new();
     for (column, zone, resets) in zones {
         if core.reset_zone(column, zone).await.is_ok() {
-            core.state.borrow_mut().members[column.index()].pool.add(zone, resets + 1);
+            core.state.borrow_mut().array.members[column.index()].pool.add(zone, resets + 1);
             reset.insert((column, zone));
         } else {
             mark(Mark::DeadZoneNotReset);
             // It may hold a copy of a segment that is alive now and dies later.
-            core.state.borrow_mut().note_unclear(column);
+            core.state.borrow_mut().registry.note_unclear(column);
             core.note_lost_zone(column);
         }
     }
     core.flush_members().await?;
-    core.state.borrow_mut().dead.note_reset(&reset);
+    core.state.borrow_mut().registry.dead.note_reset(&reset);
     Ok(())
 }

@@ -78,7 +78,7 @@ impl Twins {
     ) -> BTreeMap<SegmentSlot, Replacements> {
         let mut found: BTreeMap<SegmentSlot, Replacements> = BTreeMap::new();
         for (lba, twin) in self.copies.iter().copied() {
-            let Some(chosen) = state.index.get(lba) else { continue };
+            let Some(chosen) = state.mapping.index.get(lba) else { continue };
             let (here, there) = (state.space.place(chosen).slot, state.space.place(twin).slot);
             if here != there && may_be_used(there) {
                 found.entry(here).or_default().insert(lba, twin);
@@ -106,7 +106,7 @@ fn free(
         }
         mark(Mark::FreedByTwins);
         for (lba, pba) in replacements {
-            state.index.set(lba, Some(pba));
+            state.mapping.index.set(lba, Some(pba));
             *mapped.entry(state.space.place(pba).slot).or_default() += 1;
         }
         freed.insert(slot);
@@ -116,7 +116,9 @@ fn free(
 
 fn count_mapped(state: &State) -> Mapped {
     let mut mapped = BTreeMap::new();
-    for pba in (0..state.config.volume_blocks).filter_map(|lba| state.index.get(Lba(lba))) {
+    for pba in
+        (0..state.array.config.volume_blocks).filter_map(|lba| state.mapping.index.get(Lba(lba)))
+    {
         *mapped.entry(state.space.place(pba).slot).or_default() += 1;
     }
     mapped

@@ -53,7 +53,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let (geometry, known) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        (segment.geometry, state.seals.get(&segment.id).cloned())
+        (segment.geometry, state.registry.seals.get(&segment.id).cloned())
     };
     let rows = known.as_ref().map_or_else(
         || last_group(&geometry, &found.written),

@@ -36,7 +36,6 @@ pub mod records;
 pub(in crate::log) mod replay;
 mod rewrite;
 
-use crate::log::members::offered::OfferedDrive;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
@@ -47,7 +46,8 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
 use crate::log::engine::stop::StopReason;
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
-use crate::log::read::hedge::{Hedge, Hedging};
+use crate::log::members::hedge::{Hedge, Hedging};
+use crate::log::members::offered::OfferedDrive;
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
@@ -242,7 +242,7 @@ async fn recover(
         Ok(candidates) => candidates,
         Err(Unusable) => return Ok(Err(give_up(&core).await)),
     };
-    report.absent_pages = core.state.borrow().absent_pages();
+    report.absent_pages = core.state.borrow().mapping.absent_pages();
     report.unaccounted_segments = lost_segments(&core.state.borrow()) as u64;
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
     if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)
@@ -255,7 +255,7 @@ async fn recover(
         return Err(refused);
     }
     publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
-    core.state.borrow_mut().hedge = Hedge::new(options.hedging);
+    core.state.borrow_mut().array.hedge = Hedge::new(options.hedging);
     Ok(Ok((Volume::start(core), report)))
 }
 
@@ -269,7 +269,7 @@ async fn give_up(core: &Rc<Core>) -> Unusable {
 
 /// Members may have lost zones since the policy was chosen.
 fn check_policy(state: &State) -> Result<(), PolicyError> {
-    let blocks = state.config.volume_blocks;
+    let blocks = state.array.config.volume_blocks;
     if !state.has_zones_for_pages() {
         mark(Mark::OffloadRefused);
         return Err(PolicyError::TooFullToOffload { blocks });
@@ -277,7 +277,7 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
     if state.has_zones_to_write() {
         return Ok(());
     }
-    let chunk_blocks = state.policy.largest_chunk();
+    let chunk_blocks = state.writes.policy.largest_chunk();
     Err(PolicyError::TooFull { blocks, chunk_blocks })
 }
 
@@ -286,7 +286,7 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
 /// was written so far.
 fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
     // If writes have already stopped, that reason is the more informative.
-    if lost_segments(state) == 0 || state.stopped.is_some() {
+    if lost_segments(state) == 0 || state.array.stopped.is_some() {
         return Ok(());
     }
     if may_begin_anew {
@@ -296,11 +296,11 @@ fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Resu
         return Ok(());
     }
     mark(Mark::UnaccountedRefused);
-    let (name, segments) = (state.config.name.clone(), lost_segments(state));
+    let (name, segments) = (state.array.config.name.clone(), lost_segments(state));
     Err(OpenError::Unaccounted { name, segments })
 }
 
 /// Segments for which older contents could be read.
 fn lost_segments(state: &State) -> usize {
-    state.unaccounted.len() + state.hidden_segments
+    state.registry.unaccounted.len() + state.registry.hidden_segments
 }

@@ -40,8 +40,8 @@ pub(super) async fn publish(
     {
         let mut state = core.state.borrow_mut();
         if let Some(lineage) = forced {
-            state.epoch.lineage = lineage;
-            state.membership_dirty = true;
+            state.array.epoch.lineage = lineage;
+            state.array.membership_dirty = true;
         }
         for (_, segment) in state.segments.iter_mut() {
             segment.kept |= segment.valid > 0;
@@ -55,7 +55,8 @@ pub(super) async fn publish(
     core.superblock.commit_snapshot(core).await?;
     {
         let mut state = core.state.borrow_mut();
-        (state.sequence_ceiling, state.segment_ceiling) = state.ceilings_to_record;
+        (state.writes.sequence_ceiling, state.registry.segment_ceiling) =
+            state.writes.ceilings_to_record;
     }
     dead::reset_dead(core).await?;
     let tasks = Volume::start_relocation(core);
@@ -66,7 +67,7 @@ pub(super) async fn publish(
     }
     let mut state = core.state.borrow_mut();
     state.recovering = None;
-    if state.absent.is_none() {
+    if state.mapping.absent.is_none() {
         state.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
     }
     state.counters = crate::log::engine::counters::Counters::default();
@@ -125,7 +126,7 @@ async fn make_room(core: &Rc<Core>) -> Result<(), StopReason> {
     let Some(slot) = core.state.borrow().must_move_first() else { return Ok(()) };
     mark(Mark::RecoveryMadeRoom);
     move_out(core, slot).await;
-    core.state.borrow().stopped.map_or(Ok(()), Err)
+    core.state.borrow().array.stopped.map_or(Ok(()), Err)
 }
 
 /// Closes the segments that recovery has filled; returns the seals that make their contents valid.
@@ -158,7 +159,7 @@ fn filled(state: &State) -> impl Iterator<Item = (SegmentSlot, &Segment)> {
 
 /// Records the seal after users are served; for [`Mutant::DecisionRecordedLate`].
 fn record_late(core: &Rc<Core>, seal: SealRecord) {
-    core.state.borrow_mut().seals.insert(seal.segment, seal.clone());
+    core.state.borrow_mut().registry.seals.insert(seal.segment, seal.clone());
     let inner = core.clone();
     let commit =
         async move { inner.superblock.commit(&inner, RecordBody::Seals(vec![seal])).await };

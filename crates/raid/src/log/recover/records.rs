@@ -15,7 +15,7 @@ use crate::log::format::{
 };
 use crate::log::members::io::read_split;
 use crate::log::members::superblock::ZONE_RECORDS;
-use crate::log::members::superblock_cursor::SuperblockCursor;
+use crate::log::members::superblock::cursor::SuperblockCursor;
 
 /// Zones at the start of a drive that are searched for superblock records.
 const SEARCHED_ZONES: usize = 4;

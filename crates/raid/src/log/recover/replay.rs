@@ -57,12 +57,12 @@ pub(super) async fn build_index(
     core: &Rc<Core>,
     weak: Vec<WeakBlock>,
 ) -> Result<Vec<Candidate>, Unusable> {
-    let blocks = core.state.borrow().config.volume_blocks;
+    let blocks = core.state.borrow().array.config.volume_blocks;
     let slots = replayed_segments(&core.state.borrow());
     let mut weak = Weak::read(core, weak).await;
     if let Some(pages) = pages_asked_for(core, &slots, &weak) {
         mark(Mark::IndexOnDemand);
-        let page_entries = core.state.borrow().index.page_entries();
+        let page_entries = core.state.borrow().mapping.index.page_entries();
         let all = blocks.div_ceil(page_entries);
         let sequences = Sequences::sparse(page_entries, all);
         let mut partition = Partition::new(0, blocks, sequences, true);
@@ -80,8 +80,8 @@ pub(super) async fn build_index(
         }
     }
     // Partitions consist of whole pages.
-    let page = core.state.borrow().index.page_entries();
-    let below = core.state.borrow().next_sequence;
+    let page = core.state.borrow().mapping.index.page_entries();
+    let below = core.state.borrow().writes.next_sequence;
     let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
     let mut twins = Twins::default();
     let mut counted = Vec::new();
@@ -124,15 +124,15 @@ const PAGES_BEFORE: usize = 256;
 /// must be exact, or an unreadable page could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
-    let little = state.config.volume_blocks / REPLAYED_PART;
+    let little = state.array.config.volume_blocks / REPLAYED_PART;
     let little = replayed_blocks(&state, slots) <= PARTITION_BLOCKS.max(little);
     let plenty = state.need_now() == Need::Nothing;
     // A page that decays must not become an error: without lost members it can be reconstructed.
-    let redundant = state.lost_members().is_empty() && state.scheme().parity() > 0;
+    let redundant = state.array.lost_members().is_empty() && state.array.scheme().parity() > 0;
     if !(state.checkpoints.pages_on_demand().is_some() && little && plenty && redundant) {
         return None;
     }
-    let entries = state.index.page_entries();
+    let entries = state.mapping.index.page_entries();
     let mut pages = BTreeSet::new();
     for extent in weak.extents() {
         let (first, end) =
@@ -222,7 +222,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let _pins = pin_all(core, &[place]);
     let found = read_places(core, &[place]).await.pop().flatten();
     let mut state = core.state.borrow_mut();
-    let (array, blocks) = (state.config.array, state.config.volume_blocks);
+    let (array, blocks) = (state.array.config.array, state.array.config.volume_blocks);
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     if decoded.is_none() {
         mark(Mark::TombstoneUnreadable);
@@ -258,7 +258,7 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
             let extents = read_tombstone(core, place).await;
             let mut state = core.state.borrow_mut();
             let pba = state.space.pba(place);
-            state.tombstones.entry(pba).or_insert(0);
+            state.mapping.tombstones.entry(pba).or_insert(0);
             for extent in extents {
                 for lba in partition.within(&extent) {
                     partition.add(&mut state, Lba(lba), extent.sequence, pba);
@@ -303,14 +303,14 @@ fn enter_entries(
     }
     let segment = &mut state.segments[slot];
     segment.min_sequence = segment.min_sequence.min(oldest);
-    state.next_sequence = state.next_sequence.max(newest);
+    state.writes.next_sequence = state.writes.next_sequence.max(newest);
     tombstones
 }
 
 fn note_numbers(state: &mut State) {
     if mutant(Mutant::SequenceRestarts) {
-        state.next_sequence = 1;
+        state.writes.next_sequence = 1;
     }
     let step = crate::log::segment::open::sequence_step(state);
-    state.ceilings_to_record.0 = state.next_sequence + step;
+    state.writes.ceilings_to_record.0 = state.writes.next_sequence + step;
 }

@@ -29,7 +29,7 @@ const RESCUED_BLOCKS: usize = 512;
 pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), StopReason> {
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
-    let stripe = core.state.borrow().relocation_shape().stripe_blocks();
+    let stripe = core.state.borrow().writes.relocation_shape().stripe_blocks();
     // Padding a stripe at the end of each batch could make the contents of a segment exceed one.
     for batch in data.chunks(RESCUED_BLOCKS.next_multiple_of(stripe)) {
         rescue_data(core, batch).await?;
@@ -51,7 +51,7 @@ async fn rescue_trims<'a>(
         let mut state = core.state.borrow_mut();
         for extent in extents {
             let trim = PendingTrim { extent, origin: Origin::User, ticket: ticket.clone() };
-            state.relocation.push_trim(Lifetime::Long, trim);
+            state.writes.relocation.push_trim(Lifetime::Long, trim);
         }
     }
     core.changed.open();
@@ -82,9 +82,9 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), S
     let (ticket, done) = Ticket::new(blocks.len() as u64);
     {
         let mut state = core.state.borrow_mut();
-        let class = state.relocation.class_of(1, Lifetime::Long);
+        let class = state.writes.relocation.class_of(1, Lifetime::Long);
         for FoundBlock { data, identity } in blocks {
-            state.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
+            state.writes.inflight.begin_write(identity.lba.0..identity.lba.0 + 1);
             let block = PendingBlock::Data(PendingData {
                 lba: identity.lba,
                 sequence: identity.sequence,
@@ -94,7 +94,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), S
                 origin: Origin::User,
                 ticket: ticket.clone(),
             });
-            state.relocation.queue_mut(class).push_back(block);
+            state.writes.relocation.queue_mut(class).push_back(block);
         }
     }
     core.changed.open();
@@ -108,5 +108,5 @@ async fn wait(core: &Core, done: TicketReceiver) -> Result<(), StopReason> {
         None => StopReason::BlocksNotRewritten,
     };
     // The reason why writes stopped also decides whether recovery may begin anew.
-    Err(core.state.borrow().stopped.unwrap_or(refused))
+    Err(core.state.borrow().array.stopped.unwrap_or(refused))
 }

@@ -22,11 +22,11 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
-use crate::log::engine::state::UNRECORDED;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
+use crate::log::members::array::UNRECORDED;
 use crate::log::members::error::ReplaceError;
 use crate::log::members::superblock::structured_payload;
 use crate::log::read::reconstruct;
@@ -58,10 +58,10 @@ pub(in crate::log) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> 
     let columns: Vec<_> = {
         let state = core.state.borrow();
         let rebuilding = |column: &Column| {
-            let member = &state.members[column.index()];
+            let member = &state.array.members[column.index()];
             member.entry.state == MemberState::Rebuilding && member.device.is_some()
         };
-        state.scheme().iter().filter(rebuilding).collect()
+        state.array.scheme().iter().filter(rebuilding).collect()
     };
     let mut outcome = Ok(());
     for column in columns {
@@ -90,7 +90,7 @@ pub(in crate::log) async fn enter_service(
 ) -> Result<(), ReplaceError> {
     {
         let mut state = core.state.borrow_mut();
-        let member = &mut state.members[column.index()];
+        let member = &mut state.array.members[column.index()];
         if member.entry.state != MemberState::Rebuilding {
             mark(Mark::RebuildGivenUp);
             return Err(ReplaceError::DriveFailed(Status::DeviceGone));
@@ -98,14 +98,14 @@ pub(in crate::log) async fn enter_service(
         mark(Mark::RebuildEnded);
         member.entry.state = MemberState::Online;
         member.entry.since_epoch = UNRECORDED;
-        state.membership_dirty = true;
+        state.array.membership_dirty = true;
     }
     core.superblock.record_membership(core).await;
     // The other members may now fail one more.
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     columns.into_iter().for_each(|column| core.fail_if_worn_out(column));
     core.changed.open();
-    core.state.borrow().stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
+    core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
 }
 
 /// Segments that lack the column and are not about to be freed. Dead ones may come back until their
@@ -185,7 +185,7 @@ fn next_segment(
 ) -> Option<(SegmentSlot, ColumnZone)> {
     let mut state = core.state.borrow_mut();
     let state = &mut *state;
-    if beside && active_zones::is_tight_for_one(&state.members[column.index()]) {
+    if beside && active_zones::is_tight_for_one(&state.array.members[column.index()]) {
         return None;
     }
     let ready = lacking.iter().filter(|slot| {
@@ -197,11 +197,11 @@ fn next_segment(
     // If the drive has fewer zones than others, taking those in the reserve would make relocation
     // impossible.
     let reserve = state.reserve_for(StreamKind::User) as usize;
-    if state.members[column.index()].pool.len() <= reserve {
+    if state.array.members[column.index()].pool.len() <= reserve {
         mark(Mark::RebuildLeavesReserve);
         return None;
     }
-    let member = &mut state.members[column.index()];
+    let member = &mut state.array.members[column.index()];
     let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
         let listed = state.segments[slot].listed[column.index()];
         Some((slot, member.pool.take_other_than(listed)?))
@@ -216,10 +216,10 @@ fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
         return Err(ReplaceError::Stopped(StopReason::ShuttingDown));
     }
     let state = core.state.borrow();
-    if let Some(reason) = state.stopped {
+    if let Some(reason) = state.array.stopped {
         return Err(ReplaceError::Stopped(reason));
     }
-    match &state.members[column.index()].device {
+    match &state.array.members[column.index()].device {
         Some(_) => Ok(()),
         None => {
             mark(Mark::RebuildGivenUp);
@@ -250,7 +250,7 @@ async fn finish_segment(
         if is_member && rebuilt {
             state.segments[slot].zones[column.index()] = Some(zone);
         }
-        let member = &mut state.members[column.index()];
+        let member = &mut state.array.members[column.index()];
         if is_member && is_active_no_more(reset) {
             member.active_zones -= 1;
         }
@@ -259,7 +259,7 @@ async fn finish_segment(
         }
     }
     if is_member && reset.is_err() {
-        core.state.borrow_mut().note_unclear(column);
+        core.state.borrow_mut().registry.note_unclear(column);
         core.note_lost_zone(column);
     }
     core.changed.open();
@@ -278,7 +278,7 @@ async fn rebuild_segment(
     let result = write_column(core, device, slot, column, zone).await;
     let is_of_drive = {
         let state = core.state.borrow();
-        state.stopped.is_none() && !state.segments[slot].unlisted
+        state.array.stopped.is_none() && !state.segments[slot].unlisted
     };
     if is_of_drive {
         core.note_write(column, device, before, result);
@@ -349,7 +349,7 @@ fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> R
     }
     // The cause is then a source that vanished.
     check_sources(core)?;
-    if core.state.borrow().stopped.is_some() {
+    if core.state.borrow().array.stopped.is_some() {
         return Ok(());
     }
     mark(Mark::ListsIncomplete);
@@ -361,7 +361,7 @@ fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> R
 /// Checks the source drives. One that vanished leaves holes in blocks and summaries that it would
 /// fill after its return: nothing made without it may enter a column that counts as complete.
 fn check_sources(core: &Core) -> Result<(), Status> {
-    if core.state.borrow().stopped.is_none() || mutant(Mutant::SourceLossIgnored) {
+    if core.state.borrow().array.stopped.is_none() || mutant(Mutant::SourceLossIgnored) {
         return Ok(());
     }
     mark(Mark::SourceVanished);
@@ -381,14 +381,14 @@ fn header_with(
     let header = SegmentHeader {
         segment: segment.id,
         generation: segment.generation,
-        epoch: state.epoch.number,
+        epoch: state.array.epoch.number,
         stream: segment.stream,
         tabled: segment.table.is_some(),
         geometry: segment.geometry,
-        zone_capacity: state.config.zone_capacity,
+        zone_capacity: state.array.config.zone_capacity,
         zones,
     };
-    (header, state.config.array)
+    (header, state.array.config.array)
 }
 
 /// Begins to reconstruct a batch in a task of its own, so that it proceeds while another is
@@ -445,7 +445,7 @@ fn metadata(
     found: bool,
 ) -> [u8; OOB_BYTES] {
     let mut state = core.state.borrow_mut();
-    let seed = state.seed;
+    let seed = state.array.seed;
     let segment = &state.segments[place.slot];
     let scheme = segment.geometry.scheme();
     let (row, within) = segment.geometry.row_of(place.block);
@@ -453,7 +453,7 @@ fn metadata(
     let role: Role = scheme.role_of(place.column, stripe);
     let group = segment.geometry.group_of(row);
     let identity = StripeIdentity {
-        array: state.config.array,
+        array: state.array.config.array,
         generation: segment.generation,
         stripe,
         stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
@@ -464,7 +464,7 @@ fn metadata(
     let record = if found { record } else { Oob { place: Place::Hole, ..record } };
     if !found {
         mark(Mark::HoleWritten);
-        state.members[place.column.index()].errors.unrepairable += 1;
+        state.array.members[place.column.index()].errors.unrepairable += 1;
         // The rest of its stripe has no redundancy left.
         state.segments[place.slot].damaged = true;
     }

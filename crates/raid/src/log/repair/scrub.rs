@@ -88,7 +88,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         core.changed.wait().await;
     }
     report.unrepairable = unrepairable(core) - lost_before;
-    core.state.borrow().stopped.map_or(Ok(report), Err)
+    core.state.borrow().array.stopped.map_or(Ok(report), Err)
 }
 
 /// Scrubs segments one after the other; those in `held` are claimed by the caller.
@@ -110,12 +110,12 @@ fn check_going_on(core: &Core) -> Result<(), StopReason> {
     let state = core.state.borrow();
     let closing = || core.closing.get().then_some(StopReason::ShuttingDown);
     let no_room = || state.no_room(StreamKind::Relocation);
-    state.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
+    state.array.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
 }
 
 /// Gives up open segments, so that they do not change; returns them.
 fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> Vec<SegmentSlot> {
-    let open = state.open_segments().into_iter();
+    let open = state.writes.open_segments().into_iter();
     let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
     for slot in &open {
         mark(Mark::ScrubClosedSegment);
@@ -125,11 +125,11 @@ fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> 
 }
 
 fn unrepairable(core: &Core) -> u64 {
-    core.state.borrow().members.iter().map(|member| member.errors.unrepairable).sum()
+    core.state.borrow().array.members.iter().map(|member| member.errors.unrepairable).sum()
 }
 
 async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), StopReason> {
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     let mut damaged = 0;
     // If the superblock moved to the other zone meanwhile, the old one would seem to have lost its
     // records.
@@ -150,8 +150,8 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
             unrecognised.map(|zone| u64::from(found.zones[zone.index()].write_pointer.0)).sum();
         report.blocks += found.records.len() as u64;
         damaged += broken + gone;
-        core.state.borrow_mut().members[column.index()].errors.checksum += broken + gone;
-        core.state.borrow_mut().members[column.index()].errors.repaired += broken + gone;
+        core.state.borrow_mut().array.members[column.index()].errors.checksum += broken + gone;
+        core.state.borrow_mut().array.members[column.index()].errors.repaired += broken + gone;
     }
     drop(held);
     report.damaged += damaged;
@@ -250,7 +250,7 @@ fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport
         mark(Mark::ScrubFoundDamage);
         report.damaged += count;
         let mut state = core.state.borrow_mut();
-        let errors = &mut state.members[column.index()].errors;
+        let errors = &mut state.array.members[column.index()].errors;
         errors.checksum += count;
         errors.repaired += count;
     }
@@ -268,7 +268,7 @@ async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
 }
 
 async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     for column in columns {
         let (damaged, blocks) = spans::damaged_filler(core, slot, column).await;
         report.blocks += blocks;
@@ -363,7 +363,8 @@ async fn scrub_group(
 /// Whether a block is the mark of a lost block of the volume that is still lost.
 fn is_known_loss(core: &Core, place: BlockPlace, entry: &IndexEntry) -> bool {
     let state = core.state.borrow();
-    entry.kind == EntryKind::Lost && state.index.get(entry.lba) == Some(state.space.pba(place))
+    entry.kind == EntryKind::Lost
+        && state.mapping.index.get(entry.lba) == Some(state.space.pba(place))
 }
 
 /// The payload of each row's chunk; an inner `None` if a chunk cannot be read.

@@ -67,7 +67,7 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
         state.segments[slot].finishing = true;
         let segment = &state.segments[slot];
         mark_if(Mark::BusyLeftoverFinished, || segment.busy);
-        let unsealed = !state.seals.contains_key(&segment.id);
+        let unsealed = !state.registry.seals.contains_key(&segment.id);
         unsealed.then(|| seal_of_written(segment))
     };
     // Its relocation may end meanwhile: a zone finished after its reset would be full and empty for
@@ -85,7 +85,7 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
 /// Whether active zones may not suffice for all lanes.
 fn is_tight(state: &State) -> bool {
     let lanes = lanes(state);
-    state.members.iter().any(|member| lacks_room(member, lanes))
+    state.array.members.iter().any(|member| lacks_room(member, lanes))
 }
 
 impl State {
@@ -93,15 +93,15 @@ impl State {
     /// time.
     #[must_use]
     pub(in crate::log) fn has_room_beside(&self, column: Column) -> bool {
-        let member = &self.members[column.index()];
+        let member = &self.array.members[column.index()];
         member.writable().is_some() && !lacks_room(member, lanes(self) + 1)
     }
 }
 
 /// Most segments open at a time.
 fn lanes(state: &State) -> u32 {
-    let moved = u32::try_from(state.relocation.lanes().count()).unwrap_or(u32::MAX);
-    state.policy.user_lanes() + moved
+    let moved = u32::try_from(state.writes.relocation.lanes().count()).unwrap_or(u32::MAX);
+    state.writes.policy.user_lanes() + moved
 }
 
 /// Whether a member lacks active zones for one more segment.
@@ -123,8 +123,8 @@ fn is_worth_waiting(state: &State) -> bool {
         Phase::Open | Phase::Sealed => false,
     };
     let holds = |segment: &Segment| segment.holds_active_zones && comes_free(segment);
-    state.stopped.is_none()
-        && state.members.iter().any(is_tight_for_one)
+    state.array.stopped.is_none()
+        && state.array.members.iter().any(is_tight_for_one)
         && state.segments.iter().any(|(_, segment)| holds(segment))
         && !mutant(Mutant::ActiveZonesNotAwaited)
 }
@@ -133,12 +133,12 @@ fn is_worth_waiting(state: &State) -> bool {
 /// recorded, or can be. During recovery only recovery decides the record. Once writes have stopped,
 /// a known seal may be one that failed to be recorded.
 fn may_finish(state: &State, segment: &Segment) -> bool {
-    let sealed = state.seals.contains_key(&segment.id);
+    let sealed = state.registry.seals.contains_key(&segment.id);
     let sealable = state.recovering.is_none();
     let quiet = segment.in_flight == 0 && !(segment.finishing || segment.freeing);
     let left = segment.phase == Phase::Leftover && segment.holds_active_zones;
     let others_keep_away = segment.busy && mutant(Mutant::ActiveZonesNotAwaited);
-    state.stopped.is_none() && left && quiet && !others_keep_away && (sealed || sealable)
+    state.array.stopped.is_none() && left && quiet && !others_keep_away && (sealed || sealable)
 }
 
 /// Records the valid stripes of a segment, once they are durable.
@@ -223,7 +223,7 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
     for (column, zone, _) in results {
         // A member that failed or was replaced meanwhile no longer has this zone.
         if state.segments[slot].zones[column.index()] == Some(zone) {
-            state.members[column.index()].active_zones -= 1;
+            state.array.members[column.index()].active_zones -= 1;
         }
     }
     state.segments[slot].holds_active_zones = false;

@@ -13,6 +13,8 @@
 //! 5. `dead` and `mark_dead` remember dead segments until no drive can bring their blocks back.
 //! 6. `narrow_list` and `narrow_state` record on every drive which narrow segments are alive.
 //!
+//! `registry` holds the lists of segments that superblock records carry.
+//!
 //! Invariants: the header is durable before any data. Numbers are never reused. Zones are reset
 //! only after a durable dead record.
 
@@ -24,6 +26,7 @@ pub(in crate::log) mod narrow_list;
 pub(in crate::log) mod narrow_state;
 pub(in crate::log) mod open;
 pub(in crate::log) mod pin;
+pub(in crate::log) mod registry;
 pub(in crate::log) mod resolve;
 pub(in crate::log) mod scan;
 pub(in crate::log) mod scanned;

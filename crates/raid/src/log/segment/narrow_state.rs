@@ -2,24 +2,27 @@
 
 use crate::log::engine::state::State;
 use crate::log::format::RecordBody;
+use crate::log::segment::registry::Registry;
 use crate::scheme::ColumnSet;
 
-impl State {
-    /// The record of all narrow segments that are alive.
-    #[must_use]
-    pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
-        self.roster.record(self.next_sequence)
-    }
-
+impl Registry {
     /// Whether records prove that a segment absent from some columns is dead.
     #[must_use]
     pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
         self.dead.contains(generation) || self.roster.excludes(generation, absent)
     }
+}
+
+impl State {
+    /// The record of all narrow segments that are alive.
+    #[must_use]
+    pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
+        self.registry.roster.record(self.writes.next_sequence)
+    }
 
     /// Whether another narrow segment could be listed.
     #[must_use]
     pub(in crate::log) fn may_list_another(&self) -> bool {
-        self.roster.alive.len() < RecordBody::listed_most(self.scheme())
+        self.registry.roster.alive.len() < RecordBody::listed_most(self.array.scheme())
     }
 }

@@ -13,8 +13,7 @@ use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
-use crate::log::write::lane::LaneMode;
-use crate::log::write::lane::{ChunkClass, Lane, LaneId};
+use crate::log::write::lane::{ChunkClass, Lane, LaneId, LaneMode};
 use crate::scheme::Column;
 
 /// Segment numbers reserved on media at a time.
@@ -33,7 +32,7 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
     if header.geometry.scheme().is_narrow() && core.superblock.commit_roster(core).await.is_err() {
         return;
     }
-    let array = core.state.borrow().config.array;
+    let array = core.state.borrow().array.config.array;
     let block = header.encode(array);
     let absent = header.geometry.scheme().absent();
     let writes = header.zones.iter().enumerate().filter_map(|(column, zone)| {
@@ -87,13 +86,14 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
     let raised = {
         let mut state = core.state.borrow_mut();
         let step = sequence_step(&state);
-        let sequences = state.next_sequence + step / 2 >= state.sequence_ceiling;
-        if !sequences && state.next_segment + 1 < state.segment_ceiling {
+        let sequences = state.writes.next_sequence + step / 2 >= state.writes.sequence_ceiling;
+        if !sequences && state.registry.next_segment + 1 < state.registry.segment_ceiling {
             return true;
         }
-        let raised = (state.next_sequence + step, state.next_segment + SEGMENT_STEP);
+        let raised =
+            (state.writes.next_sequence + step, state.registry.next_segment + SEGMENT_STEP);
         if !mutant(Mutant::CeilingNotRecorded) {
-            state.ceilings_to_record = raised;
+            state.writes.ceilings_to_record = raised;
         }
         raised
     };
@@ -102,8 +102,8 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
         || core.superblock.commit(core, RecordBody::State).await.is_ok();
     if committed {
         let mut state = core.state.borrow_mut();
-        state.sequence_ceiling = state.sequence_ceiling.max(raised.0);
-        state.segment_ceiling = state.segment_ceiling.max(raised.1);
+        state.writes.sequence_ceiling = state.writes.sequence_ceiling.max(raised.0);
+        state.registry.segment_ceiling = state.registry.segment_ceiling.max(raised.1);
     }
     committed
 }
@@ -120,12 +120,12 @@ fn allocate(
     kind: StreamKind,
     lane: LaneId,
 ) -> Option<(SegmentSlot, SegmentHeader)> {
-    let allowed = state.stopped.is_none()
-        && state.stream(kind).lane(lane).open.is_none()
+    let allowed = state.array.stopped.is_none()
+        && state.writes.stream(kind).lane(lane).open.is_none()
         // Another lane may have taken the last number.
-        && state.next_segment < state.segment_ceiling
-        && (!state.membership_dirty || mutant(Mutant::EvictionNotAwaited))
-        && match state.stream(kind).lane(lane).class.chunk {
+        && state.registry.next_segment < state.registry.segment_ceiling
+        && (!state.array.membership_dirty || mutant(Mutant::EvictionNotAwaited))
+        && match state.writes.stream(kind).lane(lane).class.chunk {
             ChunkClass::Narrow => state.may_open_narrow(),
             chunk => state.may_open(kind, chunk),
         };
@@ -134,7 +134,7 @@ fn allocate(
         return None;
     }
     let slot = state.segments.vacant()?;
-    let Lane { geometry, mode, class, .. } = *state.stream(kind).lane(lane);
+    let Lane { geometry, mode, class, .. } = *state.writes.stream(kind).lane(lane);
     let geometry = match class.chunk {
         ChunkClass::Narrow => geometry.on(state.narrow_columns()),
         _ => geometry,
@@ -142,7 +142,7 @@ fn allocate(
     let columns = geometry.scheme();
     let zones: Vec<_> = (0..)
         .map(Column)
-        .zip(&mut state.members)
+        .zip(&mut state.array.members)
         .map(|(column, member)| {
             member.writable().filter(|_| columns.contains(column))?;
             let (zone, resets) = member.pool.take().expect("free segments were counted");
@@ -150,16 +150,16 @@ fn allocate(
             Some(ColumnZone { zone, resets })
         })
         .collect();
-    let segment = state.next_segment;
-    state.next_segment += 1;
+    let segment = state.registry.next_segment;
+    state.registry.next_segment += 1;
     let header = SegmentHeader {
         segment,
-        generation: state.take_sequence(),
-        epoch: state.epoch.number,
+        generation: state.writes.take_sequence(),
+        epoch: state.array.epoch.number,
         stream: kind,
         tabled: mode.is_tabled(),
         geometry,
-        zone_capacity: state.config.zone_capacity,
+        zone_capacity: state.array.config.zone_capacity,
         zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
     };
     let mut opened = Segment::new(&header, zones, Phase::Open);
@@ -169,7 +169,7 @@ fn allocate(
     opened.gathers = mode == LaneMode::Gather;
     opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);
-    state.roster.enter(&header);
-    state.stream_mut(kind).lane_mut(lane).open = Some(slot);
+    state.registry.roster.enter(&header);
+    state.writes.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
 }

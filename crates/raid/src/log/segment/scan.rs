@@ -41,7 +41,7 @@ pub(in crate::log) async fn load_span(
     slot: SegmentSlot,
     span: u32,
 ) -> Vec<Vec<IndexEntry>> {
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     let scheme = core.state.borrow().segments[slot].geometry.scheme();
     let reads = columns.iter().map(|column| async move {
         match scheme.contains(*column) {
@@ -122,7 +122,7 @@ pub(in crate::log) async fn scan_rows(
     rows: Range<u32>,
     depth: Depth,
 ) -> Vec<ColumnScan> {
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     let scans =
         columns.into_iter().map(|column| scan_column(core, slot, column, rows.clone(), depth));
     futures_util::future::join_all(scans).await
@@ -266,7 +266,7 @@ impl Chunks<'_> {
             Depth::Data => verify(state, place, column, data, oob)?,
             Depth::Metadata => {
                 let believed = Oob::parse(oob).filter(|_| mutant(Mutant::MetadataBelieved));
-                let verified = || Oob::verify_metadata(state.seed, oob, data, scheme.data());
+                let verified = || Oob::verify_metadata(state.array.seed, oob, data, scheme.data());
                 let oob = believed.or_else(verified)?;
                 is_placed(state, place, column, &oob).then_some(oob)?
             }

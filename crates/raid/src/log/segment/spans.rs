@@ -29,7 +29,7 @@ const FILLER_BLOCKS: u32 = 256;
 /// span's last group is made durable first: a summary must not promise blocks that a power loss can
 /// still take.
 pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32) {
-    let flush = !core.state.borrow().fua_always && !mutant(Mutant::IndexRunBeforeFlush);
+    let flush = !core.state.borrow().array.fua_always && !mutant(Mutant::IndexRunBeforeFlush);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);
         return;
@@ -41,7 +41,7 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
             return;
         }
         let zones = state.segments[slot].zones.clone();
-        let columns = state.scheme().iter().zip(zones);
+        let columns = state.array.scheme().iter().zip(zones);
         let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
         present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
     };
@@ -96,7 +96,7 @@ pub(in crate::log) async fn write_run(
     start: ZoneAddress,
     run: Vec<Payload>,
 ) -> Result<(), Status> {
-    let fua = core.state.borrow().fua_always;
+    let fua = core.state.borrow().array.fua_always;
     let unit = device.geometry().write_unit.index();
     let most = device.geometry().max_transfer.index() / unit * unit;
     let mut at = start;
@@ -121,7 +121,7 @@ pub(in crate::log) async fn fill_up(
 ) -> Result<(), Status> {
     let (array, fua) = {
         let state = core.state.borrow();
-        (state.config.array, state.fua_always)
+        (state.array.config.array, state.array.fua_always)
     };
     let left = BlockCount(device.geometry().zone_capacity.0 - end.offset.0);
     if left.0 == 0 {
@@ -150,7 +150,7 @@ fn join(parts: &[Payload]) -> Payload {
 fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Payload> {
     let segment = &state.segments[slot];
     let entries = |of: Column| &segment.entries[of.index()][..];
-    run_of(state.config.array, segment, span, column, entries)
+    run_of(state.array.config.array, segment, span, column, entries)
 }
 
 /// The summary as the running engine writes it, from entries by column.
@@ -217,7 +217,7 @@ async fn read_copy(
     let payload = core.read_zone(holder, at, blocks).await.ok()?;
     let entries = decode_copy(&payload, &expected);
     if entries.is_none() {
-        core.state.borrow_mut().members[holder.index()].errors.checksum += 1;
+        core.state.borrow_mut().array.members[holder.index()].errors.checksum += 1;
     }
     entries
 }
@@ -258,7 +258,7 @@ pub(in crate::log) async fn damaged_filler(
         let state = core.state.borrow();
         let segment = &state.segments[slot];
         let Some(zone) = segment.zones[column.index()] else { return (0, 0) };
-        (zone.zone, segment.geometry.end().0, state.seed)
+        (zone.zone, segment.geometry.end().0, state.array.seed)
     };
     let capacity = device.geometry().zone_capacity.0;
     if capacity - end > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
@@ -300,7 +300,7 @@ fn expect(
     let geometry = &segment.geometry;
     let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
     let expected = Expected {
-        array: state.config.array,
+        array: state.array.config.array,
         segment: segment.id,
         generation: segment.generation,
         span,

@@ -53,7 +53,7 @@ pub(super) fn finish_stripe(
     mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
     record(&mut state, &plan, entries, &rows);
     let geometry = state.segments[plan.slot].geometry;
-    state.index.touch(plan.blocks.iter().filter_map(PendingBlock::lba));
+    state.mapping.index.touch(plan.blocks.iter().filter_map(PendingBlock::lba));
     for (block, place) in plan.blocks.iter().zip(data_places(&geometry, &plan, &rows)) {
         apply(&mut state, block, place);
     }
@@ -140,7 +140,7 @@ fn data_places(
 
 /// Returns blocks to the head of a queue, in order.
 fn requeue(state: &mut State, kind: StreamKind, class: Class, blocks: Vec<PendingBlock>) {
-    let queue = state.stream_mut(kind).queue_mut(class);
+    let queue = state.writes.stream_mut(kind).queue_mut(class);
     for block in blocks.into_iter().rev() {
         queue.push_front(block);
     }
@@ -157,13 +157,13 @@ pub(super) fn answer(core: &Core, block: PendingBlock, result: Result<(), StopRe
         PendingBlock::Tombstone(trims) => trims.iter().map(|trim| done(&trim.ticket)).sum(),
     };
     if durable > 0 {
-        core.state.borrow_mut().user.fua -= durable;
+        core.state.borrow_mut().writes.user.fua -= durable;
     }
 }
 
 fn count_out_failed(state: &mut State, block: &PendingBlock) {
     if let PendingBlock::Data(PendingData { lba, origin: Origin::User, .. }) = block {
-        state.inflight.end_write(*lba, None);
+        state.writes.inflight.end_write(*lba, None);
     }
 }
 
@@ -191,19 +191,19 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
         Origin::User => {
             state.counters.user_blocks_written += 1;
-            state.user.returning.note_answered();
+            state.writes.user.returning.note_answered();
             state.checkpoints.note_written();
-            if let Some(offload) = &mut state.offload {
+            if let Some(offload) = &mut state.mapping.offload {
                 offload.note_written(1);
             }
-            let newest = state.inflight.end_write(pending.lba, Some(pending.sequence));
+            let newest = state.writes.inflight.end_write(pending.lba, Some(pending.sequence));
             mark_if(Mark::OvertakenByNewer, || !newest);
             newest
         }
         Origin::Relocation { from } => {
             state.counters.relocated_blocks += 1;
             state.note_moved(state.space.place(from).slot);
-            let unchanged = state.index.get(pending.lba) == Some(from);
+            let unchanged = state.mapping.index.get(pending.lba) == Some(from);
             mark_if(Mark::MoveOvertaken, || !unchanged);
             unchanged || mutant(Mutant::MoveIgnoresIndex)
         }
@@ -211,9 +211,9 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
     assert!(matches!(pending.kind, ContentKind::Data | ContentKind::Lost));
     if takes_effect {
         if let Origin::Relocation { from } = pending.origin {
-            let trimmed = state.tombstones.contains_key(&from);
+            let trimmed = state.mapping.tombstones.contains_key(&from);
             let what = if trimmed { Moved::Trimmed } else { Moved::Data };
-            state.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, what });
+            state.reclaim.moves.push(Move { lba: pending.lba, blocks: 1, from, to: pba, what });
         }
         state.remap(pending.lba, Some(pba));
     }
@@ -221,13 +221,13 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
 
 fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
-    if let (Origin::User, Some(offload)) = (trim.origin, &mut state.offload) {
-        offload.note_written(2 + extent.blocks / state.index.page_entries());
+    if let (Origin::User, Some(offload)) = (trim.origin, &mut state.mapping.offload) {
+        offload.note_written(2 + extent.blocks / state.mapping.index.page_entries());
     }
     let mut moves = MovedRuns::default();
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
         let lba = Lba(lba);
-        let before = state.index.get(lba);
+        let before = state.mapping.index.get(lba);
         let takes_effect = match trim.origin {
             // A trim excludes every other request of its range, so it is the newest. A trim that
             // recovery rewrites hides entries that may not be in the index yet.
@@ -256,12 +256,12 @@ impl MovedRuns {
             Some(run) if run.lba.0 + run.blocks == lba.0 => run.blocks += 1,
             run => {
                 let next = Move { lba, blocks: 1, from, to, what: Moved::Trimmed };
-                state.moves.extend(run.replace(next));
+                state.reclaim.moves.extend(run.replace(next));
             }
         }
     }
 
     fn end(self, state: &mut State) {
-        state.moves.extend(self.0);
+        state.reclaim.moves.extend(self.0);
     }
 }

@@ -13,6 +13,8 @@
 //! 8. `commit` (`finish_stripe`) points the index at the new blocks and answers the tickets, or
 //!    returns the blocks to the queue if a chunk failed.
 //!
+//! `state` holds what these files decide from.
+//!
 //! Invariants: a stripe takes effect only when every column of its segment has its chunk. No write
 //! enters a group before the group in front of it is durable. No timer closes a stripe.
 
@@ -24,6 +26,7 @@ pub(in crate::log) mod narrow;
 pub(in crate::log) mod plan;
 pub(in crate::log) mod policy;
 pub(in crate::log) mod schedule;
+pub(in crate::log) mod state;
 pub(in crate::log) mod stream;
 pub(in crate::log) mod stripe;
 pub(in crate::log) mod writer;

@@ -64,7 +64,7 @@ impl State {
         // If slots are the scarce resource, relocating any segment frees space.
         let even = |member: &Member| member.writable().is_none() || member.pool.len() >= slots;
         self.may_open_beside(StreamKind::User)
-            && self.members.iter().all(even)
+            && self.array.members.iter().all(even)
             && !self.narrow_columns().is_empty()
             && self.may_list_another()
     }
@@ -73,10 +73,12 @@ impl State {
     #[must_use]
     pub(in crate::log) fn narrow_columns(&self) -> ColumnSet {
         let none = ColumnSet::default();
-        let Some((_, lane)) = self.user.narrow_lane() else { return none };
+        let Some((_, lane)) = self.writes.user.narrow_lane() else { return none };
         let mut able: Vec<_> =
-            self.scheme().iter().filter(|column| self.has_room_beside(*column)).collect();
-        able.sort_by_key(|column| (Reverse(self.members[column.index()].pool.len()), *column));
+            self.array.scheme().iter().filter(|column| self.has_room_beside(*column)).collect();
+        able.sort_by_key(|column| {
+            (Reverse(self.array.members[column.index()].pool.len()), *column)
+        });
         let wanted = lane.geometry.scheme().columns();
         able.get(..wanted).map_or(none, |columns| columns.iter().copied().collect())
     }
@@ -89,7 +91,7 @@ impl State {
         class: Class,
         padded: &SegmentGeometry,
     ) -> bool {
-        let stream = self.stream(kind);
+        let stream = self.writes.stream(kind);
         let Some((_, narrow)) = stream.narrow_lane() else { return false };
         let whole = |geometry: &SegmentGeometry| {
             geometry.chunk_blocks() as usize * geometry.scheme().columns()
@@ -105,16 +107,16 @@ impl State {
 
     /// The narrow lane, if it accepts a stripe now.
     pub(super) fn narrow_lane(&self, kind: StreamKind) -> Option<LaneId> {
-        let (id, lane) = self.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
+        let (id, lane) = self.writes.stream(kind).narrow_lane().filter(|(_, lane)| !lane.busy)?;
         lane.open.filter(|slot| self.takes_stripes(*slot)).map(|_| id)
     }
 
     /// The narrow lane, if it deserves a segment and there is room for one. No request waits for
     /// it.
     pub(super) fn narrow_wanted(&self, kind: StreamKind) -> Option<LaneId> {
-        let stream = self.stream(kind);
+        let stream = self.writes.stream(kind);
         let (id, _) = stream.narrow_lane().filter(|(_, lane)| !lane.is_taken())?;
         let wanted = stream.comes_alone() && self.recovering.is_none();
-        (wanted && !self.membership_dirty && self.may_open_narrow()).then_some(id)
+        (wanted && !self.array.membership_dirty && self.may_open_narrow()).then_some(id)
     }
 }

@@ -14,9 +14,10 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::segment::table::{Cursor, Phase, Segment};
+use crate::log::segment::table::{Cursor, Phase, Segment, SegmentTable};
 use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId};
 use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
+use crate::log::write::state::Writes;
 
 /// A stripe that can be issued.
 #[derive(Clone, Copy)]
@@ -31,62 +32,10 @@ struct Ready {
     lone: bool,
 }
 
-impl State {
-    /// Decides the next step of a stream's writer.
-    pub(super) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
-        if let Some(reason) = self.stopped {
-            let queued = self.stream(kind).queued() > 0;
-            return if queued { Step::FailQueue(reason) } else { Step::Wait };
-        }
-        if kind == StreamKind::Relocation
-            && let Some(slot) = self.unaffordable_lane()
-        {
-            mark(Mark::LaneGivenUp);
-            self.abandon(slot);
-        }
-        if let Some((lane, chore)) = self.finished_group(kind) {
-            return self.tend(kind, lane, chore);
-        }
-        if self.must_yield(kind) {
-            return Step::Wait;
-        }
-        if self.is_held_back(kind, now) {
-            return Step::Wait;
-        }
-        if let Some(lane) = self.narrow_wanted(kind) {
-            mark(Mark::NarrowOpened);
-            return self.tend(kind, lane, Chore::OpenSegment);
-        }
-        if let Some((lane, class)) = self.larger_wanted(kind) {
-            mark(Mark::LargerOpened);
-            self.stream_mut(kind).lane_mut(lane).class = class;
-            return self.tend(kind, lane, Chore::OpenSegment);
-        }
-        match self.next_stripe(kind) {
-            Some(ready) if ready.early && self.stream(kind).returning.are_awaited() => {
-                self.stream_mut(kind).returning.note_yield();
-                Step::LetRun
-            }
-            Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
-            None => self.segment_wanted(kind),
-        }
-    }
-
-    /// Whether a stream is held back by write pacing. A stripe is in flight then, and its
-    /// completion wakes the stream. The end of a group would not do, as that may take long.
-    fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
-        self.drain.holds(now)
-            && self.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
-    }
-
+impl Writes {
     fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
         self.stream_mut(kind).lane_mut(lane).busy = true;
         Step::Tend(lane, chore)
-    }
-
-    /// A lane whose group is complete.
-    fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, Chore)> {
-        self.idle_lanes(kind).find_map(|(lane, slot)| Some((lane, self.end_of_group(slot)?)))
     }
 
     /// Idle lanes with an open segment, in round-robin order.
@@ -94,9 +43,11 @@ impl State {
         let lanes = self.stream(kind).in_turn().filter(|(_, lane)| !lane.busy);
         lanes.filter_map(|(id, lane)| Some((id, lane.open?)))
     }
+}
 
+impl SegmentTable {
     fn end_of_group(&self, slot: SegmentSlot) -> Option<Chore> {
-        let segment = &self.segments[slot];
+        let segment = &self[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         if cursor.has_rows() {
             return None;
@@ -110,10 +61,73 @@ impl State {
         })
     }
 
+    /// Orders segments by the expected completion of a stripe: idle segments written in place first
+    /// (ZapRAID section 3.3), then segments with appends, then the others by stripes in flight.
+    fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
+        let Segment { table, in_flight, .. } = &self[slot];
+        if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
+    }
+}
+
+impl State {
+    /// Decides the next step of a stream's writer.
+    pub(super) fn next_step(&mut self, kind: StreamKind, now: Nanos) -> Step {
+        if let Some(reason) = self.array.stopped {
+            let queued = self.writes.stream(kind).queued() > 0;
+            return if queued { Step::FailQueue(reason) } else { Step::Wait };
+        }
+        if kind == StreamKind::Relocation
+            && let Some(slot) = self.unaffordable_lane()
+        {
+            mark(Mark::LaneGivenUp);
+            self.abandon(slot);
+        }
+        if let Some((lane, chore)) = self.finished_group(kind) {
+            return self.writes.tend(kind, lane, chore);
+        }
+        if self.must_yield(kind) {
+            return Step::Wait;
+        }
+        if self.is_held_back(kind, now) {
+            return Step::Wait;
+        }
+        if let Some(lane) = self.narrow_wanted(kind) {
+            mark(Mark::NarrowOpened);
+            return self.writes.tend(kind, lane, Chore::OpenSegment);
+        }
+        if let Some((lane, class)) = self.larger_wanted(kind) {
+            mark(Mark::LargerOpened);
+            self.writes.stream_mut(kind).lane_mut(lane).class = class;
+            return self.writes.tend(kind, lane, Chore::OpenSegment);
+        }
+        match self.next_stripe(kind) {
+            Some(ready) if ready.early && self.writes.stream(kind).returning.are_awaited() => {
+                self.writes.stream_mut(kind).returning.note_yield();
+                Step::LetRun
+            }
+            Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
+            None => self.segment_wanted(kind),
+        }
+    }
+
+    /// Whether a stream is held back by write pacing. A stripe is in flight then, and its
+    /// completion wakes the stream. The end of a group would not do, as that may take long.
+    fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
+        self.writes.drain.holds(now)
+            && self.writes.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
+    }
+
+    /// A lane whose group is complete.
+    fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, Chore)> {
+        self.writes
+            .idle_lanes(kind)
+            .find_map(|(lane, slot)| Some((lane, self.segments.end_of_group(slot)?)))
+    }
+
     /// The next stripe: the one with the oldest block. While users may be about to fill early
     /// stripes, others go first.
     fn next_stripe(&self, kind: StreamKind) -> Option<Ready> {
-        let stream = self.stream(kind);
+        let stream = self.writes.stream(kind);
         let mut ready = stream.waiting().filter_map(|class| self.ready(kind, class));
         if stream.returning.are_awaited() {
             ready.min_by_key(|ready| ready.early)
@@ -136,11 +150,13 @@ impl State {
     /// that may close a stripe, the one that has waited longest is first. A lane that takes no
     /// stripe now ends its group, and does not enter that group again.
     fn ready(&self, kind: StreamKind, class: Class) -> Option<Ready> {
-        let stream = self.stream(kind);
-        let lanes = || self.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
+        let stream = self.writes.stream(kind);
+        let lanes =
+            || self.writes.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
         let in_flight = |slot: SegmentSlot| self.segments[slot].in_flight;
         let under_way = lanes().map(|(_, slot)| in_flight(slot)).sum::<u32>();
-        let larger = self.idle_lanes(kind).filter(|(lane, _)| stream.waits_for(*lane, class));
+        let larger =
+            self.writes.idle_lanes(kind).filter(|(lane, _)| stream.waits_for(*lane, class));
         let larger = larger.filter(|(lane, _)| !self.serves(kind, *lane, class));
         let before = larger.map(|(_, slot)| in_flight(slot)).sum::<u32>();
         let able = lanes().filter(|(_, slot)| self.takes_stripes(*slot));
@@ -148,7 +164,7 @@ impl State {
         // On fast drives, stripes in flight are no reason to use another lane.
         let (lane, slot) = able.min_by_key(|(lane, slot)| {
             let smaller = !is_larger(*lane);
-            (smaller && stream.is_for_fast_drives(), self.reluctance(*slot), smaller)
+            (smaller && stream.is_for_fast_drives(), self.segments.reluctance(*slot), smaller)
         })?;
         let segment = &self.segments[slot];
         let waited = stream.went_ahead(class) >= under_way + before;
@@ -173,12 +189,12 @@ impl State {
     /// * A class without a segment, and without room for one, uses the lanes of other classes,
     ///   preferably with its chunk size.
     fn serves(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
-        let stream = self.stream(kind);
+        let stream = self.writes.stream(kind);
         let of_lane = stream.lane(lane).class;
         if of_lane == class {
             return true;
         }
-        let shared = self.shares_lanes(kind);
+        let shared = self.reclaim.shares_lanes(kind);
         if of_lane.chunk == class.chunk && shared {
             return true;
         }
@@ -194,25 +210,14 @@ impl State {
 
     /// Whether stripes of a lane go ahead of the pending blocks of a class.
     fn goes_ahead(&self, kind: StreamKind, lane: LaneId, class: Class) -> bool {
-        self.serves(kind, lane, class) || self.stream(kind).waits_for(lane, class)
-    }
-
-    /// Whether lanes for requests of a size take blocks of every lifetime.
-    fn shares_lanes(&self, kind: StreamKind) -> bool {
-        kind == StreamKind::User && !self.lifespans.have_bound()
+        self.serves(kind, lane, class) || self.writes.stream(kind).waits_for(lane, class)
     }
 
     /// Whether there is a free lane for a class, and room for its segment.
     fn may_have_lane(&self, kind: StreamKind, class: Class) -> bool {
         let free = |lane: &Lane| lane.class.chunk == class.chunk && !lane.is_taken();
-        self.stream(kind).lanes().any(|(_, lane)| free(lane)) && self.may_open(kind, class.chunk)
-    }
-
-    /// Orders segments by the expected completion of a stripe: idle segments written in place first
-    /// (ZapRAID section 3.3), then segments with appends, then the others by stripes in flight.
-    fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
-        let Segment { table, in_flight, .. } = &self.segments[slot];
-        if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
+        self.writes.stream(kind).lanes().any(|(_, lane)| free(lane))
+            && self.may_open(kind, class.chunk)
     }
 
     /// Whether a segment can take a stripe now.
@@ -226,15 +231,15 @@ impl State {
     /// A lane of larger chunks without a segment, with the class that it would serve, if pending
     /// blocks fill a stripe of it. If there is no room for its segment, no request waits for it.
     fn larger_wanted(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
-        let stream = self.stream(kind);
+        let stream = self.writes.stream(kind);
         let wanted = stream.larger_without_segment()?;
         let room = self.may_open_beside(kind) || mutant(Mutant::LargerWithoutRoom);
-        (room && !self.membership_dirty).then_some(wanted)
+        (room && !self.array.membership_dirty).then_some(wanted)
     }
 
     /// Opens a segment for a lane whose class has pending blocks.
     fn segment_wanted(&mut self, kind: StreamKind) -> Step {
-        let (stream, shared) = (self.stream(kind), self.shares_lanes(kind));
+        let (stream, shared) = (self.writes.stream(kind), self.reclaim.shares_lanes(kind));
         let wants = |(lane, state): (LaneId, &Lane)| {
             let class = if state.is_taken() { None } else { stream.class_for(lane, shared) };
             class.map(|class| (lane, class))
@@ -244,15 +249,15 @@ impl State {
         let wanted = wanting.min_by_key(|(_, class)| stream.has_chunks(class.chunk));
         let Some((lane, class)) = wanted else { return Step::Wait };
         let alone = !(stream.is_open() || stream.is_busy());
-        if self.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
+        if self.array.membership_dirty && !mutant(Mutant::EvictionNotAwaited) {
             mark(Mark::SegmentWaitsForMembership);
             return Step::Wait;
         }
         if self.may_open(kind, class.chunk) {
             mark_if(Mark::LaneOpenedBeside, || !alone);
             mark_if(Mark::MovedApart, || !alone && kind == StreamKind::Relocation);
-            self.stream_mut(kind).lane_mut(lane).class = class;
-            return self.tend(kind, lane, Chore::OpenSegment);
+            self.writes.stream_mut(kind).lane_mut(lane).class = class;
+            return self.writes.tend(kind, lane, Chore::OpenSegment);
         }
         if !alone {
             return Step::Wait;
@@ -263,15 +268,15 @@ impl State {
 
     fn take_stripe(&mut self, kind: StreamKind, ready: Ready, now: Nanos) -> StripePlan {
         let Ready { lane, class, early, lone } = ready;
-        let slot = self.stream(kind).lane(lane).open.expect("a lane with a segment");
+        let slot = self.writes.stream(kind).lane(lane).open.expect("a lane with a segment");
         let full = self.segments[slot].geometry.stripe_blocks();
-        let always = self.fua_always;
-        let ahead = self.stream(kind).waiting().next() != Some(class);
-        let waiting = self.stream(kind).waiting();
+        let always = self.array.fua_always;
+        let ahead = self.writes.stream(kind).waiting().next() != Some(class);
+        let waiting = self.writes.stream(kind).waiting();
         let behind: Vec<_> = waiting
             .filter(|other| *other != class && self.goes_ahead(kind, lane, *other))
             .collect();
-        let stream = self.stream_mut(kind);
+        let stream = self.writes.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
         stream.returning.note_taken(ahead, !early);
         mark_if(Mark::StripeNarrow, || stream.lane(lane).class.chunk == ChunkClass::Narrow);
@@ -292,7 +297,7 @@ impl State {
         let stripe = cursor.next_row;
         cursor.next_row += 1;
         self.note_pace(kind, slot, full as u64);
-        self.drain.begin(full as u64, now);
+        self.writes.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
     }
 
@@ -311,11 +316,11 @@ impl State {
         segment.phase = Phase::Sealed;
         segment.holds_active_zones = false;
         let (stream, zones) = (segment.stream, segment.zones.clone());
-        assert!(self.stream_mut(stream).leave(slot), "the sealed segment was an open one");
+        assert!(self.writes.stream_mut(stream).leave(slot), "the sealed segment was an open one");
         if stream == StreamKind::Relocation {
             self.forget_moves_to(slot);
         }
-        for (member, zone) in self.members.iter_mut().zip(zones) {
+        for (member, zone) in self.array.members.iter_mut().zip(zones) {
             if zone.is_some() {
                 member.spoiled_in_row = 0;
                 member.active_zones -= 1;

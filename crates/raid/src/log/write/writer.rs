@@ -19,10 +19,9 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::StreamKind;
-use crate::log::segment::open;
 use crate::log::segment::pin::Hold;
-use crate::log::segment::spans;
 use crate::log::segment::table::Phase;
+use crate::log::segment::{open, spans};
 use crate::log::write::commit::answer;
 use crate::log::write::in_flight::{ChunkUnderWay, UnderWay};
 use crate::log::write::lane::LaneId;
@@ -81,7 +80,7 @@ fn end_aborted(core: &Rc<Core>) {
 }
 
 fn next_aborted(core: &Core) -> Option<ChunkUnderWay> {
-    core.state.borrow_mut().aborted.pop_front()
+    core.state.borrow_mut().writes.aborted.pop_front()
 }
 
 /// Prepares a lane in a task of its own while others go on; one task at a time for each lane.
@@ -99,14 +98,14 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
             Chore::EndSpan(slot, span) => spans::write(&inner, slot, span).await,
         }
         drop(held);
-        inner.state.borrow_mut().stream_mut(kind).lane_mut(lane).busy = false;
+        inner.state.borrow_mut().writes.stream_mut(kind).lane_mut(lane).busy = false;
         inner.changed.open();
     });
 }
 
 /// No write enters a group before the one before it is durable.
 async fn end_group(core: &Rc<Core>, slot: crate::log::engine::address::SegmentSlot) {
-    let flush = !core.state.borrow().fua_always && !mutant(Mutant::GroupNotFlushed);
+    let flush = !core.state.borrow().array.fua_always && !mutant(Mutant::GroupNotFlushed);
     if flush && core.flush_members().await.is_err() {
         mark(Mark::GroupEndStopped);
         return;
@@ -120,7 +119,7 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::engine::address::SegmentSl
 }
 
 fn fail_queue(core: &Core, kind: StreamKind, reason: StopReason) {
-    let queue: Vec<_> = core.state.borrow_mut().stream_mut(kind).take_all().collect();
+    let queue: Vec<_> = core.state.borrow_mut().writes.stream_mut(kind).take_all().collect();
     if queue.is_empty() {
         // The writer is not notified: two writers waiting for each other's stripes would wake each
         // other for ever.
@@ -143,7 +142,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         let geometry = segment.geometry;
         let group = geometry.group_of(Row(stripe));
         let identity = StripeIdentity {
-            array: state.config.array,
+            array: state.array.config.array,
             generation: segment.generation,
             stripe,
             stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),

@@ -63,7 +63,7 @@ pub(in crate::log) async fn run_beside(core: Rc<Core>) {
 }
 
 fn note_writing(core: &Core, writing: bool) {
-    if let Some(offload) = &mut core.state.borrow_mut().offload {
+    if let Some(offload) = &mut core.state.borrow_mut().mapping.offload {
         offload.writing = writing;
     }
 }
@@ -104,9 +104,9 @@ impl State {
     /// Drops clean pages and returns dirty ones to be written, if `writable`. `looked_at` pages
     /// were examined by earlier passes.
     fn evict(&mut self, writable: bool, looked_at: u64) -> Evicted {
-        let Some(offload) = &self.offload else { return Evicted::default() };
-        let (beyond, may_go) = self.pages_beyond(offload);
-        let writable = writable && self.stopped.is_none() && !offload.failed;
+        let Some(offload) = &self.mapping.offload else { return Evicted::default() };
+        let (beyond, may_go) = self.mapping.pages_beyond(offload);
+        let writable = writable && self.array.stopped.is_none() && !offload.failed;
         let most = if writable { offload.limit.batch.min(offload.credit) } else { 0 };
         // Two rounds: in the first, every page may have its reference bit set.
         let round = 2 * offload.pages();
@@ -122,10 +122,10 @@ impl State {
     /// Drops clean pages while others are being written, if the number of pages approaches the one
     /// at which users wait, or exceeds it because there is no space. Returns how many.
     fn leave_out_beside(&mut self) -> u64 {
-        let Some(offload) = self.offload.as_ref().filter(|offload| offload.writing) else {
+        let Some(offload) = self.mapping.offload.as_ref().filter(|offload| offload.writing) else {
             return 0;
         };
-        let (beyond, may_go) = self.pages_beyond(offload);
+        let (beyond, may_go) = self.mapping.pages_beyond(offload);
         // Below this, the pages being written are enough, and the hand rests.
         let enough = offload.limit.pages + offload.limit.batch / 2;
         let soon = (may_go + offload.coming.len() as u64).saturating_sub(enough);
@@ -137,7 +137,7 @@ impl State {
     /// `most` of them are returned for writing.
     fn go_round(&mut self, places: Range<u64>, excess: u64, most: u64) -> Evicted {
         let mut evicted = Evicted::default();
-        let no_others = self.index.frames().here() <= self.index.changed_pages();
+        let no_others = self.mapping.index.frames().here() <= self.mapping.index.changed_pages();
         if most == 0 && no_others {
             return evicted;
         }
@@ -151,15 +151,15 @@ impl State {
                 continue;
             };
             let leads_to = self.page_at(page).map(|at| self.space.place(at).slot);
-            if leads_to.is_some_and(|slot| self.is_leaving(slot)) {
+            if leads_to.is_some_and(|slot| self.segments.is_leaving(slot)) {
                 // Dropping it would make its mapping block necessary in a segment that is being
                 // relocated or freed.
                 if most == 0 {
                     continue;
                 }
-                self.index.mark_changed(page);
+                self.mapping.index.mark_changed(page);
             }
-            if !self.index.has_changed(page) {
+            if !self.mapping.index.has_changed(page) {
                 self.leave_page_out(page);
                 evicted.left_out += 1;
             } else if most > 0 {
@@ -172,13 +172,13 @@ impl State {
 
     /// The page under the hand, if it is unpinned and not referenced since the hand passed.
     fn next_to_go(&mut self) -> Option<Page> {
-        let offload = self.offload.as_mut()?;
+        let offload = self.mapping.offload.as_mut()?;
         let page = Page(offload.hand);
         offload.hand = (offload.hand + 1) % offload.pages();
         if !self.may_go(page) {
             return None;
         }
-        let asked_for = &mut self.offload.as_mut()?.asked_for;
+        let asked_for = &mut self.mapping.offload.as_mut()?.asked_for;
         let at = Lba(page.0).index();
         let asked = asked_for.contains(at);
         asked_for.set(at, false);
@@ -186,25 +186,25 @@ impl State {
     }
 
     fn may_go(&self, page: Page) -> bool {
-        self.index.holds(page)
-            && !self.index.frames().is_pinned(page)
-            && self.page_is_placed(page)
-            && !self.is_absent(page)
+        self.mapping.index.holds(page)
+            && !self.mapping.index.frames().is_pinned(page)
+            && self.checkpoints.page_is_placed(page)
+            && !self.mapping.is_absent(page)
     }
 
     /// Fixes a page for eviction: its mapping block will contain the current entries. `None` if it
     /// must stay, or has no mapped block: then it is dropped.
     fn fix_to_leave(&mut self, page: Page) -> Option<checkpoint::Piece> {
-        if !self.may_go(page) || !self.index.has_changed(page) {
+        if !self.may_go(page) || !self.mapping.index.has_changed(page) {
             return None;
         }
         let Some(piece) = self.encode_page(page) else {
             self.checkpoints.put_apart(page, None);
-            self.index.leave_out(page);
+            self.mapping.index.leave_out(page);
             return None;
         };
         self.checkpoints.begin_leaving(page, piece.sequence);
-        let offload = self.offload.as_mut()?;
+        let offload = self.mapping.offload.as_mut()?;
         offload.credit = offload.credit.saturating_sub(1);
         Some(piece)
     }
@@ -212,7 +212,7 @@ impl State {
     /// Records the addresses of written pages; unpinned ones that have not changed since are
     /// dropped.
     fn end_leaving(&mut self, fixed: &[(Page, u64)], places: Option<&[Pba]>) {
-        if let Some(offload) = &mut self.offload {
+        if let Some(offload) = &mut self.mapping.offload {
             offload.stuck = places.is_none();
         }
         if places.is_none() {
@@ -231,21 +231,21 @@ impl State {
                 continue;
             }
             let Some(place) = place else {
-                self.index.mark_changed(page);
+                self.mapping.index.mark_changed(page);
                 continue;
             };
             self.counters.index_pages_written += 1;
-            if self.is_leaving(self.space.place(*place).slot) {
+            if self.segments.is_leaving(self.space.place(*place).slot) {
                 // The segment was given up meanwhile.
-                self.index.mark_changed(page);
+                self.mapping.index.mark_changed(page);
             }
-            let changed = self.index.has_changed(page);
+            let changed = self.mapping.index.has_changed(page);
             mark_if(Mark::PageChangedWhileLeaving, || changed);
             if changed {
                 continue;
             }
             self.checkpoints.put_apart(page, Some(*place));
-            if !self.index.frames().is_pinned(page) {
+            if !self.mapping.index.frames().is_pinned(page) {
                 self.leave_page_out(page);
             }
         }

@@ -12,9 +12,9 @@ use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::MappingBlock;
-use crate::log::index::checkpoint;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
-use crate::log::index::load;
+use crate::log::index::mapping::Mapping;
+use crate::log::index::{checkpoint, load};
 use crate::log::read::found::FoundBlock;
 
 /// Pages read at a time.
@@ -33,7 +33,7 @@ impl Held {
     /// be evicted before pages referenced by users.
     fn new(core: &Rc<Core>, whom: For, pages: Vec<Page>, turn: Option<Permit>) -> Self {
         let mut state = core.state.borrow_mut();
-        let State { index, offload, .. } = &mut *state;
+        let Mapping { index, offload, .. } = &mut state.mapping;
         for page in &pages {
             index.pin(*page, whom);
             if let Some(offload) = offload.as_mut().filter(|_| whom == For::Users) {
@@ -57,9 +57,9 @@ impl Drop for Held {
         }
         let mut state = self.core.state.borrow_mut();
         for page in &self.pages {
-            state.index.unpin(*page, self.whom);
+            state.mapping.index.unpin(*page, self.whom);
         }
-        let too_many = state.has_too_many_pages();
+        let too_many = state.mapping.has_too_many_pages();
         drop(state);
         if too_many {
             self.core.changed.open();
@@ -76,33 +76,7 @@ enum Step {
     Read(Vec<Page>),
 }
 
-impl State {
-    fn step_to(&self, pages: &[Page], whom: For, lba: Lba) -> Result<Step, BlockError> {
-        let Some(offload) = &self.offload else { return Ok(Step::Ready) };
-        let waits = || {
-            let waits = whom == For::Users && self.awaits_pages_to_go();
-            mark_if(Mark::FramesAwaited, || waits);
-            waits
-        };
-        if let Some(blocks) = self.blocks_to_enter(pages) {
-            let waits = waits();
-            mark_if(Mark::FramesAwaitedByAbsent, || waits);
-            return Ok(if waits { Step::Wait } else { Step::Enter(blocks) });
-        }
-        let away: Vec<_> = pages.iter().copied().filter(|page| self.is_away(*page)).collect();
-        if away.is_empty() {
-            // A page without any entry is created by the first write to it.
-            let new = pages.iter().any(|page| !self.index.holds(*page));
-            return Ok(if new && waits() { Step::Wait } else { Step::Ready });
-        }
-        if away.iter().any(|page| offload.lost.contains(page)) {
-            return Err(BlockError::Unrecoverable { lba });
-        }
-        let missing = away.into_iter().filter(|page| !offload.coming.contains(page));
-        let missing: Vec<_> = missing.take(READ_AT_A_TIME).collect();
-        Ok(if missing.is_empty() || waits() { Step::Wait } else { Step::Read(missing) })
-    }
-
+impl Mapping {
     /// The range of the first adjacent pages with deferred entries.
     fn blocks_to_enter(&self, pages: &[Page]) -> Option<Range<u64>> {
         let enters = |page: &&Page| self.is_to_be_entered(**page);
@@ -112,12 +86,45 @@ impl State {
         let (last, _) = run.last()?;
         Some(self.index.blocks_of(pages[first]).start..self.index.blocks_of(*last).end)
     }
+
+    /// Records that a page is lost; returns whether it is the first.
+    fn note_page_lost(&mut self) -> bool {
+        self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
+    }
+}
+
+impl State {
+    fn step_to(&self, pages: &[Page], whom: For, lba: Lba) -> Result<Step, BlockError> {
+        let Some(offload) = &self.mapping.offload else { return Ok(Step::Ready) };
+        let waits = || {
+            let waits = whom == For::Users && self.awaits_pages_to_go();
+            mark_if(Mark::FramesAwaited, || waits);
+            waits
+        };
+        if let Some(blocks) = self.mapping.blocks_to_enter(pages) {
+            let waits = waits();
+            mark_if(Mark::FramesAwaitedByAbsent, || waits);
+            return Ok(if waits { Step::Wait } else { Step::Enter(blocks) });
+        }
+        let away: Vec<_> = pages.iter().copied().filter(|page| self.is_away(*page)).collect();
+        if away.is_empty() {
+            // A page without any entry is created by the first write to it.
+            let new = pages.iter().any(|page| !self.mapping.index.holds(*page));
+            return Ok(if new && waits() { Step::Wait } else { Step::Ready });
+        }
+        if away.iter().any(|page| offload.lost.contains(page)) {
+            return Err(BlockError::Unrecoverable { lba });
+        }
+        let missing = away.into_iter().filter(|page| !offload.coming.contains(page));
+        let missing: Vec<_> = missing.take(READ_AT_A_TIME).collect();
+        Ok(if missing.is_empty() || waits() { Step::Wait } else { Step::Read(missing) })
+    }
 }
 
 /// The pages of ranges of blocks, in order.
 fn pages_in(core: &Core, ranges: impl Iterator<Item = Range<u64>>) -> Vec<Page> {
     let state = core.state.borrow();
-    let entries = state.index.page_entries();
+    let entries = state.mapping.index.page_entries();
     let pages = ranges.flat_map(|range| range.start / entries..range.end.div_ceil(entries));
     let mut pages: Vec<_> = pages.map(Page).collect();
     pages.sort_unstable();
@@ -134,7 +141,7 @@ pub(in crate::log) async fn hold(
     whom: For,
     ranges: &[Range<u64>],
 ) -> Result<Held, BlockError> {
-    if core.state.borrow().offload.is_none() {
+    if core.state.borrow().mapping.offload.is_none() {
         for range in ranges {
             load::present(core, Lba(range.start), range.end - range.start).await?;
         }
@@ -176,7 +183,7 @@ pub(in crate::log) async fn hold_range(
 
 /// Loads absent pages.
 async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
-    if let Some(offload) = &mut core.state.borrow_mut().offload {
+    if let Some(offload) = &mut core.state.borrow_mut().mapping.offload {
         offload.coming.extend(&pages);
     }
     // A task of its own: others may wait for the pages after the caller is gone.
@@ -186,7 +193,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
             let state = inner.state.borrow();
             let away = pages.iter().filter(|page| state.is_away(**page));
             let listed = away.filter_map(|page| Some((*page, state.page_at(*page)?)));
-            (listed.collect::<Vec<_>>(), state.next_sequence)
+            (listed.collect::<Vec<_>>(), state.writes.next_sequence)
         };
         let read = read_each(&inner, &listed, newest).await;
         let lost = {
@@ -196,10 +203,10 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
         };
         if lost {
             mark(Mark::PageAwayUnreadable);
-            let failed = |state: &mut State| state.note_page_lost();
+            let failed = |state: &mut State| state.mapping.note_page_lost();
             checkpoint::give_up(&inner, failed).await;
         }
-        if let Some(offload) = &mut inner.state.borrow_mut().offload {
+        if let Some(offload) = &mut inner.state.borrow_mut().mapping.offload {
             offload.coming.retain(|page| !pages.contains(page));
         }
         inner.changed.open();
@@ -222,18 +229,13 @@ async fn read_each(
 }
 
 impl State {
-    /// Records that a page is lost; returns whether it is the first.
-    fn note_page_lost(&mut self) -> bool {
-        self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
-    }
-
     /// Enters absent pages into memory; returns whether one is lost. The entries of a lost page are
     /// unknown, while those of the others are complete.
     fn take_in_pages(&mut self, read: Vec<(Page, Option<MappingBlock>)>) -> bool {
         let mut lost = false;
         for (page, block) in read {
             let taken_in = block.ok_or(Unusable).and_then(|block| self.take_in_page(page, &block));
-            if let (Err(Unusable), Some(offload)) = (taken_in, &mut self.offload) {
+            if let (Err(Unusable), Some(offload)) = (taken_in, &mut self.mapping.offload) {
                 offload.lost.insert(page);
                 lost = true;
             }

@@ -15,6 +15,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::limits::BATCH_BLOCKS;
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
+use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
 use crate::log::read::found::FoundBlock;
 use crate::log::segment::entries::ListedBlock;
@@ -69,7 +70,7 @@ fn page_of(entry: &IndexEntry, page_entries: u64) -> Page {
 /// `None` if that is impossible.
 pub(in crate::log) async fn take_back_left(core: &Rc<Core>) -> Option<()> {
     loop {
-        let moves = core.state.borrow().some_moves_left();
+        let moves = core.state.borrow().mapping.some_moves_left();
         if moves.is_empty() {
             return Some(());
         }
@@ -88,14 +89,14 @@ pub(in crate::log) async fn pages_away_in(core: &Rc<Core>, slot: SegmentSlot) ->
     loop {
         {
             let state = core.state.borrow();
-            let pages = state.offload.as_ref().map_or(0, Offload::pages);
+            let pages = state.mapping.offload.as_ref().map_or(0, Offload::pages);
             if start >= pages || listed.len() as u64 >= state.segments[slot].pages_away {
                 return listed;
             }
             for (page, at) in state.places_away(start..start + LOOKED_AT) {
                 let place = state.space.place(at);
                 if place.slot == slot {
-                    let lba = Lba(state.index.blocks_of(page).start);
+                    let lba = Lba(state.mapping.index.blocks_of(page).start);
                     listed.push((
                         place,
                         IndexEntry { kind: EntryKind::Mapping, lba, ..IndexEntry::EMPTY },
@@ -112,29 +113,10 @@ pub(in crate::log) fn range_of(lba: Lba, blocks: u64) -> Range<u64> {
     lba.0..lba.0 + blocks
 }
 
-impl State {
-    /// Keeps a relocation to be undone until its pages are loaded, if one is absent.
-    pub(in crate::log) fn leave_move(&mut self, moved: &Move) -> bool {
-        let Move { lba: Lba(first), blocks, what, .. } = *moved;
-        let mut pages = self.pages_of_move(first, blocks);
-        let away = what != Moved::Page && pages.any(|page| self.is_away(page));
-        match &mut self.offload {
-            Some(offload) if away => offload.moves_left.push(*moved),
-            _ => return false,
-        }
-        true
-    }
-
+impl Mapping {
     fn pages_of_move(&self, first: u64, blocks: u64) -> impl Iterator<Item = Page> + use<> {
         let last = self.index.page_of(Lba(first + blocks - 1));
         (self.index.page_of(Lba(first)).0..=last.0).map(Page)
-    }
-
-    /// Whether relocations are still to be undone: that may free the only space there is.
-    #[must_use]
-    pub(in crate::log) fn has_moves_left(&self) -> bool {
-        let left = |offload: &Offload| !offload.moves_left.is_empty() && !offload.failed;
-        self.stopped.is_none() && self.offload.as_ref().is_some_and(left)
     }
 
     /// Some of the relocations that are to be undone, with as many pages as a batch.
@@ -150,11 +132,39 @@ impl State {
         left.take_while(fits).copied().collect()
     }
 
+    /// Forgets relocations that are no longer to be undone.
+    pub(in crate::log) fn forget_moves_left(&mut self, kept: impl Fn(&Move) -> bool) {
+        if let Some(offload) = &mut self.offload {
+            offload.moves_left.retain(kept);
+        }
+    }
+}
+
+impl State {
+    /// Keeps a relocation to be undone until its pages are loaded, if one is absent.
+    pub(in crate::log) fn leave_move(&mut self, moved: &Move) -> bool {
+        let Move { lba: Lba(first), blocks, what, .. } = *moved;
+        let mut pages = self.mapping.pages_of_move(first, blocks);
+        let away = what != Moved::Page && pages.any(|page| self.is_away(page));
+        match &mut self.mapping.offload {
+            Some(offload) if away => offload.moves_left.push(*moved),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether relocations are still to be undone: that may free the only space there is.
+    #[must_use]
+    pub(in crate::log) fn has_moves_left(&self) -> bool {
+        let left = |offload: &Offload| !offload.moves_left.is_empty() && !offload.failed;
+        self.array.stopped.is_none() && self.mapping.offload.as_ref().is_some_and(left)
+    }
+
     /// Undoes relocations whose pages are loaded, unless their source is gone meanwhile; then
     /// forgets them.
     fn take_back_some(&mut self, moves: &[Move]) {
         for moved in moves {
-            let Some(offload) = &mut self.offload else { return };
+            let Some(offload) = &mut self.mapping.offload else { return };
             let left = &mut offload.moves_left;
             if let Some(at) = left.iter().position(|known| known == moved) {
                 left.swap_remove(at);
@@ -166,30 +176,23 @@ impl State {
         }
     }
 
-    /// Forgets relocations that are no longer to be undone.
-    pub(in crate::log) fn forget_moves_left(&mut self, kept: impl Fn(&Move) -> bool) {
-        if let Some(offload) = &mut self.offload {
-            offload.moves_left.retain(kept);
-        }
-    }
-
     /// The blocks of the volume in the absent page whose mapping block has this summary entry.
     pub(in crate::log) fn blocks_of_page_at(
         &self,
         pba: Pba,
         entry: &IndexEntry,
     ) -> Option<Range<u64>> {
-        if self.tombstones.contains_key(&pba) {
+        if self.mapping.tombstones.contains_key(&pba) {
             return None;
         }
         let page = match entry.kind {
             EntryKind::Mapping if self.is_page_away(entry.lba, pba) => {
-                self.index.page_of(entry.lba)
+                self.mapping.index.page_of(entry.lba)
             }
             _ if self.segments[self.space.place(pba).slot].pages_away == 0 => return None,
             _ => self.places_away(0..u64::MAX).find(|(_, at)| *at == pba)?.0,
         };
-        Some(self.index.blocks_of(page))
+        Some(self.mapping.index.blocks_of(page))
     }
 
     /// Whether a block may concern more than one block of the volume, or unknown ones.
@@ -200,12 +203,12 @@ impl State {
     ) -> bool {
         let of_one = |found: &FoundBlock| {
             matches!(found.identity.kind, ContentKind::Data | ContentKind::Lost)
-                && self.index.get(found.identity.lba) == Some(self.space.pba(*place))
+                && self.mapping.index.get(found.identity.lba) == Some(self.space.pba(*place))
                 || found.identity.kind == ContentKind::Mapping
                     && self.is_page_away(found.identity.lba, self.space.pba(*place))
         };
         let known = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
-        let tombstone = self.tombstones.contains_key(&self.space.pba(*place));
+        let tombstone = self.mapping.tombstones.contains_key(&self.space.pba(*place));
         tombstone || !(known || found.as_ref().is_some_and(of_one))
     }
 }

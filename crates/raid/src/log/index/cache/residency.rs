@@ -16,10 +16,11 @@ use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::cache::limit::Limit;
 use crate::log::index::cache::{IndexPages, Offload};
 use crate::log::index::checkpoint::read::Unusable;
+use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::table::{Phase, Segment};
 
-impl State {
+impl Mapping {
     /// Number of absent pages; each has a mapping block that counts as valid.
     #[must_use]
     pub(in crate::log) fn pages_away(&self) -> u64 {
@@ -37,20 +38,6 @@ impl State {
             away: offload.away,
             limit_bytes: offload.limit.asked.bytes,
         })
-    }
-
-    /// Whether there is memory to track the valid blocks of one more segment.
-    #[must_use]
-    pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
-        let Some(offload) = &self.offload else { return false };
-        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
-        so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
-    }
-
-    /// Whether a page is on media only.
-    #[must_use]
-    pub(in crate::log) fn is_away(&self, page: Page) -> bool {
-        !self.index.holds(page) && self.page_at(page).is_some()
     }
 
     /// Pages in memory beyond the configured number, and how many of them may be evicted. Pages
@@ -78,13 +65,30 @@ impl State {
     pub(in crate::log) fn takes_pages_in(&self) -> bool {
         self.offload.as_ref().is_some_and(|offload| !offload.coming.is_empty())
     }
+}
+
+impl State {
+    /// Whether there is memory to track the valid blocks of one more segment.
+    #[must_use]
+    pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
+        let Some(offload) = &self.mapping.offload else { return false };
+        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
+        so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
+    }
+
+    /// Whether a page is on media only.
+    #[must_use]
+    pub(in crate::log) fn is_away(&self, page: Page) -> bool {
+        !self.mapping.index.holds(page) && self.page_at(page).is_some()
+    }
 
     /// Whether users have to wait for evictions: some pages can be evicted, and are about to be.
     #[must_use]
     pub(in crate::log) fn awaits_pages_to_go(&self) -> bool {
-        let Some(offload) = &self.offload else { return false };
-        let (beyond, may_go) = self.pages_beyond(offload);
-        let go = self.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
+        let Some(offload) = &self.mapping.offload else { return false };
+        let (beyond, may_go) = self.mapping.pages_beyond(offload);
+        let go =
+            self.array.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
         // Users do not wait while they lack space, as evictions then lack it too.
         let room = self.has_room(StreamKind::User) || self.room_in(StreamKind::User) > 0;
         let go = go && self.recovering.is_none() && room;
@@ -109,13 +113,13 @@ impl State {
             return Err(Unusable);
         }
         let at = self.page_at(page).expect("it is away");
-        self.index.take_in(page);
+        self.mapping.index.take_in(page);
         for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
             let pba = match entry {
                 Mapped::Nowhere => continue,
                 Mapped::Block(address) | Mapped::Trimmed(address) => Pba::from(*address),
             };
-            self.index.enter(lba, Some(pba));
+            self.mapping.index.enter(lba, Some(pba));
         }
         self.count_page(at, false);
         mark(Mark::PageTakenIn);
@@ -136,15 +140,19 @@ impl State {
             Mapped::Block(address) => (address, false),
             Mapped::Trimmed(address) => (address, true),
         };
-        leads_somewhere(address) && self.tombstones.contains_key(&address.into()) == trimmed
+        leads_somewhere(address) && self.mapping.tombstones.contains_key(&address.into()) == trimmed
     }
 
     /// Drops a clean page.
     pub(super) fn leave_page_out(&mut self, page: Page) {
-        self.index.leave_out(page);
+        self.mapping.index.leave_out(page);
         if let Some(at) = self.page_at(page) {
             let slot = self.space.place(at).slot;
-            assert!(!self.is_leaving(slot), "page {} is in a segment that is freed next", page.0);
+            assert!(
+                !self.segments.is_leaving(slot),
+                "page {} is in a segment that is freed next",
+                page.0
+            );
             self.count_page(at, true);
         }
         mark(Mark::PageLeftOut);
@@ -156,7 +164,7 @@ impl State {
             return;
         }
         let slot = self.space.place(at).slot;
-        let offload = self.offload.as_mut().expect("pages go away");
+        let offload = self.mapping.offload.as_mut().expect("pages go away");
         let segment = &mut self.segments[slot];
         assert!(segment.phase != Phase::Dead, "a page in dead segment {}", segment.id);
         if away {
@@ -170,9 +178,10 @@ impl State {
 
     /// Addresses of the absent pages in a range.
     pub(super) fn places_away(&self, pages: Range<u64>) -> impl Iterator<Item = (Page, Pba)> {
-        let all = self.offload.as_ref().map_or(0, Offload::pages);
+        let all = self.mapping.offload.as_ref().map_or(0, Offload::pages);
         let away = (pages.start..pages.end.min(all)).map(Page);
-        let away = away.filter(|page| !self.index.holds(*page) && !self.is_absent(*page));
+        let away =
+            away.filter(|page| !self.mapping.index.holds(*page) && !self.mapping.is_absent(*page));
         away.filter_map(|page| Some((page, self.page_at(page)?)))
     }
 
@@ -181,7 +190,7 @@ impl State {
     #[must_use]
     pub(in crate::log) fn pages_away_by_segment(&self) -> BTreeMap<SegmentSlot, u64> {
         let mut counted = BTreeMap::new();
-        if self.pages_away() > 0 {
+        if self.mapping.pages_away() > 0 {
             for (_, at) in self.places_away(0..u64::MAX) {
                 *counted.entry(self.space.place(at).slot).or_default() += 1;
             }
@@ -192,10 +201,10 @@ impl State {
     /// Whether a mapping block belongs to an absent page, so that it has to be relocated.
     #[must_use]
     pub(in crate::log) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
-        self.offload.is_some()
-            && first.0 < self.config.volume_blocks
-            && self.is_away(self.index.page_of(first))
-            && self.page_at(self.index.page_of(first)) == Some(at)
+        self.mapping.offload.is_some()
+            && first.0 < self.array.config.volume_blocks
+            && self.is_away(self.mapping.index.page_of(first))
+            && self.page_at(self.mapping.index.page_of(first)) == Some(at)
     }
 
     /// Redirects an absent page to the relocated mapping block.
@@ -203,14 +212,14 @@ impl State {
         let still = self.is_page_away(first, from);
         mark_if(Mark::PageMoved, || still);
         if still {
-            self.moves.push(Move { lba: first, blocks: 1, from, to, what: Moved::Page });
+            self.reclaim.moves.push(Move { lba: first, blocks: 1, from, to, what: Moved::Page });
             self.put_page(first, from, to);
         }
     }
 
     /// Records the new address of an absent page's mapping block.
     pub(in crate::log) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
-        let page = self.index.page_of(first);
+        let page = self.mapping.index.page_of(first);
         self.count_page(from, false);
         self.checkpoints.put_apart(page, Some(to));
         self.count_page(to, true);
@@ -219,13 +228,13 @@ impl State {
     /// Forgets the mapping blocks in a segment that is freed: none belongs to an absent page, so
     /// their pages are in memory.
     pub(in crate::log) fn forget_pages_in(&mut self, slot: SegmentSlot) {
-        if self.offload.is_none() {
+        if self.mapping.offload.is_none() {
             return;
         }
         let space = self.space;
         for page in self.checkpoints.forget(|pba| space.place(pba).slot == slot) {
-            assert!(self.index.holds(page), "page {} is away in a freed segment", page.0);
-            self.index.mark_changed(page);
+            assert!(self.mapping.index.holds(page), "page {} is away in a freed segment", page.0);
+            self.mapping.index.mark_changed(page);
         }
     }
 }

@@ -77,12 +77,13 @@ pub(in crate::log) async fn load(
     let mut state = core.state.borrow_mut();
     // Numbers are never assigned again, even above a recorded ceiling: settled segments are not
     // scanned for theirs.
-    state.next_sequence = state.next_sequence.max(pointer.coverage.sequence + 1);
-    state.next_segment = state.next_segment.max(pointer.replay_from);
-    state.ceilings_to_record.1 = state
+    state.writes.next_sequence = state.writes.next_sequence.max(pointer.coverage.sequence + 1);
+    state.registry.next_segment = state.registry.next_segment.max(pointer.replay_from);
+    state.writes.ceilings_to_record.1 = state
+        .writes
         .ceilings_to_record
         .1
-        .max(state.next_segment + crate::log::segment::open::SEGMENT_STEP);
+        .max(state.registry.next_segment + crate::log::segment::open::SEGMENT_STEP);
     state.checkpoints.go_on_with(pointer, parts);
     state.count_reached();
     mark(Mark::CheckpointRead);
@@ -312,7 +313,7 @@ pub(in crate::log) fn page_in(
 ) -> Result<MappingBlock, Unusable> {
     let block =
         MappingBlock::decode(&found.data, &state.checkpoints.space).map_err(|_| Unusable)?;
-    let start = state.index.blocks_of(page).start;
+    let start = state.mapping.index.blocks_of(page).start;
     let own = block.coverage.sequence == found.identity.sequence;
     let older = block.coverage.sequence <= newest;
     if block.first == Lba(start) && own && older { Ok(block) } else { Err(Unusable) }

@@ -47,25 +47,28 @@ async fn take(core: &Rc<Core>) -> Option<()> {
     for batch in pages.chunks(BATCH_BLOCKS) {
         write_pages(core, batch).await?;
     }
-    let directories = core.state.borrow_mut().missing_directories();
+    let directories = core.state.borrow_mut().checkpoints.missing_directories();
     for batch in directories.chunks(BATCH_BLOCKS) {
         let fix =
             |state: &mut State| batch.iter().map(|number| state.fix_directory(*number)).collect();
         let places = write(core, batch.len(), fix).await?;
         let mut state = core.state.borrow_mut();
-        batch.iter().zip(places).for_each(|(number, at)| state.place_directory(*number, at));
+        batch
+            .iter()
+            .zip(places)
+            .for_each(|(number, at)| state.checkpoints.place_directory(*number, at));
     }
     let (root, at) = write_chain(core).await?;
     core.flush_members().await.ok()?;
-    let pointer = core.state.borrow_mut().announce_checkpoint(&root, at)?;
+    let pointer = core.state.borrow_mut().checkpoints.announce_checkpoint(&root, at)?;
     core.superblock.commit(core, RecordBody::Checkpoint(pointer)).await.ok()
 }
 
 async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
     let ranges = {
         let state = core.state.borrow();
-        let ranges = pages.iter().map(|page| state.index.blocks_of(*page));
-        ranges.filter(|_| state.offload.is_some()).collect::<Vec<_>>()
+        let ranges = pages.iter().map(|page| state.mapping.index.blocks_of(*page));
+        ranges.filter(|_| state.mapping.offload.is_some()).collect::<Vec<_>>()
     };
     let _held = hold(core, For::Moving, &ranges).await.ok()?;
     let mut told = Vec::new();
@@ -79,14 +82,16 @@ async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
                 told.push(*page);
                 pieces.push(piece);
             } else {
-                state.place_page(*page, None);
+                state.checkpoints.place_page(*page, None);
             }
         }
         pieces
     };
     let places = write(core, pages.len(), fix).await?;
     let mut state = core.state.borrow_mut();
-    told.into_iter().zip(places).for_each(|(page, at)| state.place_page(page, Some(at)));
+    told.into_iter()
+        .zip(places)
+        .for_each(|(page, at)| state.checkpoints.place_page(page, Some(at)));
     Some(())
 }
 
@@ -129,19 +134,19 @@ pub(in crate::log) async fn write(
             return Some(Vec::new());
         }
         let (ticket, written) = Ticket::new(pieces.len() as u64);
-        let class = state.user.class_beside(pieces.len() as u64, Lifetime::Long);
+        let class = state.writes.user.class_beside(pieces.len() as u64, Lifetime::Long);
         state.checkpoints.placed = vec![None; pieces.len()];
         for (piece, Piece { lba, sequence, data }) in pieces.into_iter().enumerate() {
             let block = PendingBlock::Data(PendingData {
                 lba,
                 sequence,
                 kind: ContentKind::Mapping,
-                data_checksum: data_checksum(state.seed, lba, sequence, &data),
+                data_checksum: data_checksum(state.array.seed, lba, sequence, &data),
                 data,
                 origin: Origin::Checkpoint { piece },
                 ticket: ticket.clone(),
             });
-            state.user.queue_mut(class).push_back(block);
+            state.writes.user.queue_mut(class).push_back(block);
         }
         written
     };
@@ -176,6 +181,6 @@ pub(in crate::log) async fn give_up(core: &Rc<Core>, is_news: impl FnOnce(&mut S
     if state.recovering.is_some() {
         state.stop_recovery();
     } else {
-        state.stopped.get_or_insert(StopReason::UnreadableIndexPage);
+        state.array.stopped.get_or_insert(StopReason::UnreadableIndexPage);
     }
 }

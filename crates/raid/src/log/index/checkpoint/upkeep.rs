@@ -17,8 +17,9 @@ use crate::log::format::checkpoint::{
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };
+use crate::log::index::mapping::Mapping;
 use crate::log::reclaim::space::Need;
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
 /// A block of a checkpoint, fixed.
 pub(in crate::log) struct Piece {
@@ -28,19 +29,112 @@ pub(in crate::log) struct Piece {
     pub(super) data: Bytes,
 }
 
+impl Checkpoints {
+    fn root_blocks(&self) -> u64 {
+        let space = &self.space;
+        let lists = |entries: u64, most: usize| entries.div_ceil(most as u64);
+        lists(space.slots.into(), ROOT_SEGMENTS)
+            + lists(space.mapping_directories(), ROOT_ADDRESSES)
+    }
+
+    fn attempt(&mut self) -> &mut Attempt {
+        self.attempt.as_mut().expect("a checkpoint is being written")
+    }
+
+    /// Records the address of a page.
+    pub(super) fn place_page(&mut self, page: Page, at: Option<Pba>) {
+        let directory = directory_of(page);
+        let index = Lba(page.0).index();
+        let parts = &mut self.attempt().parts;
+        parts.pages[index] = at;
+        parts.directories[directory] = None;
+        self.end_placing(page);
+    }
+
+    /// Whether the address of a page's current contents is known, if it has any.
+    pub(in crate::log) fn page_is_placed(&self, page: Page) -> bool {
+        !self.unplaced.contains_key(&page)
+    }
+
+    /// Numbers of the directories to be written.
+    pub(super) fn missing_directories(&mut self) -> Vec<usize> {
+        let parts = &self.attempt().parts;
+        let of_directory = parts.pages.chunks(DIRECTORY_ENTRIES as usize);
+        let listing = of_directory.map(|pages| pages.iter().any(Option::is_some));
+        let missing = listing.zip(&parts.directories).enumerate();
+        missing
+            .filter(|(_, (lists, directory))| *lists && directory.is_none())
+            .map(|(number, _)| number)
+            .collect()
+    }
+
+    /// Records the address of a directory.
+    pub(super) fn place_directory(&mut self, number: usize, at: Pba) {
+        self.attempt().parts.directories[number] = Some(at);
+    }
+
+    /// Whether the blocks written may become the newest checkpoint; if so, the next records contain
+    /// it.
+    pub(super) fn announce_checkpoint(
+        &mut self,
+        root: &RootBlock,
+        at: BlockLocation,
+    ) -> Option<CheckpointPointer> {
+        let broken = self.attempt().broken && !mutant(Mutant::BrokenCheckpointCounts);
+        mark_if(Mark::CheckpointBroken, || broken);
+        if broken {
+            return None;
+        }
+        let RootBlock { shard, number, coverage, replay_from, .. } = *root;
+        let pointer = CheckpointPointer { shard, number, coverage, replay_from, root: at };
+        self.recorded = pointer;
+        self.attempt().announced = true;
+        Some(pointer)
+    }
+}
+
+impl SegmentTable {
+    /// Whether a segment is about to be freed, so that it must not hold blocks of a checkpoint.
+    pub(in crate::log) fn is_leaving(&self, slot: SegmentSlot) -> bool {
+        let Some(segment) = self.get(slot) else { return false };
+        match segment.phase {
+            Phase::Open => false,
+            Phase::Sealed => segment.valid == 0 || segment.busy || segment.damaged,
+            Phase::Leftover | Phase::Dead => true,
+        }
+    }
+}
+
+impl Mapping {
+    /// Blocks of a page in memory that read as zeros because of a tombstone, a bit each.
+    fn trims_of(&self, page: Page) -> Vec<u8> {
+        let count = self.index.count_of(page);
+        if self.tombstones.is_empty() {
+            return vec![0; count.div_ceil(8)];
+        }
+        let mut trims = Vec::with_capacity(count);
+        let is_trim = |pba: Option<Pba>| pba.is_some_and(|pba| self.tombstones.contains_key(&pba));
+        self.index.tell_all(page, |pba| trims.push(is_trim(pba)));
+        // In memory the last page may extend beyond the volume.
+        trims.truncate(count);
+        packed(&trims, |trim| *trim)
+    }
+}
+
 impl State {
     /// The scope of the next checkpoint, if one is due.
     pub(super) fn next_checkpoint(&self) -> Option<Extent> {
         let checkpoints = &self.checkpoints;
         let share = u64::from(checkpoints.share?);
-        let busy = checkpoints.voiding || self.absent.is_some() || self.has_lost_page();
-        if self.stopped.is_some() || self.membership_dirty || busy {
+        let busy =
+            checkpoints.voiding || self.mapping.absent.is_some() || self.mapping.has_lost_page();
+        if self.array.stopped.is_some() || self.array.membership_dirty || busy {
             return None;
         }
-        let changed = self.index.changed_pages();
+        let changed = self.mapping.index.changed_pages();
         let told = changed + checkpoints.apart.len() as u64;
         let directories = told.min(checkpoints.space.mapping_directories());
-        let cost = changed + directories + self.root_blocks();
+        let cost = changed + directories + self.checkpoints.root_blocks();
         // Segments being filled are replayed in any case: a checkpoint for less than this gains
         // nothing.
         let least = self.geometry.data_blocks() / 2;
@@ -55,17 +149,10 @@ impl State {
             () if checkpoints.newest.is_none() || checkpoints.broken => None,
             () if checkpoints.wanted == Wanted::Now => Some(Extent::Removal),
             // At least a page and its directory.
-            () if checkpoints.credit < share * (self.root_blocks() + 2) => None,
+            () if checkpoints.credit < share * (self.checkpoints.root_blocks() + 2) => None,
             () if checkpoints.wanted == Wanted::Soon => Some(Extent::Removal),
             () => None,
         }
-    }
-
-    fn root_blocks(&self) -> u64 {
-        let space = &self.checkpoints.space;
-        let lists = |entries: u64, most: usize| entries.div_ceil(most as u64);
-        lists(space.slots.into(), ROOT_SEGMENTS)
-            + lists(space.mapping_directories(), ROOT_ADDRESSES)
     }
 
     /// Begins a checkpoint; returns the pages to fix.
@@ -80,7 +167,7 @@ impl State {
                 Extent::Removal => segment.settled,
             };
         }
-        let number = self.take_sequence();
+        let number = self.writes.take_sequence();
         let checkpoints = &mut self.checkpoints;
         checkpoints.wanted = Wanted::No;
         let pages = usize::try_from(checkpoints.space.mapping_blocks()).expect("fits in memory");
@@ -99,12 +186,15 @@ impl State {
             parts.directories[directory_of(*page)] = None;
         }
         let fixed = BTreeSet::new();
-        let replay_from = self.next_segment;
+        let replay_from = self.registry.next_segment;
         let leaving = |state: &Self, at: &Option<Pba>| {
-            at.is_some_and(|pba| state.is_leaving(state.space.place(pba).slot))
+            at.is_some_and(|pba| state.segments.is_leaving(state.space.place(pba).slot))
         };
-        let mut to_fix: Vec<_> =
-            if extent == Extent::Changes { self.index.changed().collect() } else { Vec::new() };
+        let mut to_fix: Vec<_> = if extent == Extent::Changes {
+            self.mapping.index.changed().collect()
+        } else {
+            Vec::new()
+        };
         if extent == Extent::Changes && !mutant(Mutant::LeavingPageLeftOut) {
             // The addresses of pages in flight are not known yet.
             to_fix.extend(self.checkpoints.unplaced.keys());
@@ -137,22 +227,12 @@ impl State {
         to_fix
     }
 
-    /// Whether a segment is about to be freed, so that it must not hold blocks of a checkpoint.
-    pub(in crate::log) fn is_leaving(&self, slot: SegmentSlot) -> bool {
-        let Some(segment) = self.segments.get(slot) else { return false };
-        match segment.phase {
-            Phase::Open => false,
-            Phase::Sealed => segment.valid == 0 || segment.busy || segment.damaged,
-            Phase::Leftover | Phase::Dead => true,
-        }
-    }
-
     /// Fixes a page for the checkpoint being written: its mapping block will contain the current
     /// entries. `None` if it has no mapped blocks.
     pub(super) fn fix_page(&mut self, page: Page) -> Option<Piece> {
         let piece = self.encode_page(page);
-        self.attempt().fixed.insert(page);
-        if self.offload.is_some() {
+        self.checkpoints.attempt().fixed.insert(page);
+        if self.mapping.offload.is_some() {
             self.checkpoints.begin_placing(page);
         }
         if piece.is_some() {
@@ -163,56 +243,28 @@ impl State {
 
     /// Encodes the entries of a page and marks it clean. `None` if it has no mapped blocks.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
-        let entries = self.index.stored(page, self.checkpoints.space.entry_bytes);
+        let entries = self.mapping.index.stored(page, self.checkpoints.space.entry_bytes);
         if !mutant(Mutant::PageFixedLate) {
-            self.index.mark_fixed(page);
+            self.mapping.index.mark_fixed(page);
         }
         let entries = entries.filter(StoredEntries::map_something)?;
-        let trims = self.trims_of(page);
-        let sequence = self.take_sequence();
+        let trims = self.mapping.trims_of(page);
+        let sequence = self.writes.take_sequence();
         let coverage = Coverage { covered: 0, sequence };
-        let first = Lba(self.index.blocks_of(page).start);
+        let first = Lba(self.mapping.index.blocks_of(page).start);
         let block = StoredPage { shard: ShardId::default(), first, coverage, entries, trims };
         let data = block.encode(&self.checkpoints.space);
         Some(Piece { lba: first, sequence, data })
-    }
-
-    /// Blocks of a page in memory that read as zeros because of a tombstone, a bit each.
-    fn trims_of(&self, page: Page) -> Vec<u8> {
-        let count = self.index.count_of(page);
-        if self.tombstones.is_empty() {
-            return vec![0; count.div_ceil(8)];
-        }
-        let mut trims = Vec::with_capacity(count);
-        let is_trim = |pba: Option<Pba>| pba.is_some_and(|pba| self.tombstones.contains_key(&pba));
-        self.index.tell_all(page, |pba| trims.push(is_trim(pba)));
-        // In memory the last page may extend beyond the volume.
-        trims.truncate(count);
-        packed(&trims, |trim| *trim)
-    }
-
-    fn attempt(&mut self) -> &mut Attempt {
-        self.checkpoints.attempt.as_mut().expect("a checkpoint is being written")
-    }
-
-    /// Records the address of a page.
-    pub(super) fn place_page(&mut self, page: Page, at: Option<Pba>) {
-        let directory = directory_of(page);
-        let index = Lba(page.0).index();
-        let parts = &mut self.attempt().parts;
-        parts.pages[index] = at;
-        parts.directories[directory] = None;
-        self.checkpoints.end_placing(page);
     }
 
     /// Adopts a page written before or since the checkpoint began, if its mapping block has the
     /// current entries and can stay in its place.
     pub(super) fn adopt_page(&mut self, page: Page) -> bool {
         let at = self.page_at(page).filter(|_| self.checkpoints.apart.contains_key(&page));
-        let at = at.filter(|at| !self.is_leaving(self.space.place(*at).slot));
+        let at = at.filter(|at| !self.segments.is_leaving(self.space.place(*at).slot));
         let Some(at) = at else { return false };
         mark(Mark::PageAdopted);
-        let parts = &mut self.attempt().parts;
+        let parts = &mut self.checkpoints.attempt().parts;
         let before = parts.pages[Lba(page.0).index()].replace(at);
         parts.directories[directory_of(page)] = None;
         if before != Some(at) {
@@ -225,7 +277,7 @@ impl State {
     /// Address of the mapping block with the current entries of a page; `None` if there is none, or
     /// the page has no mapped blocks.
     pub(in crate::log) fn page_at(&self, page: Page) -> Option<Pba> {
-        if self.index.has_changed(page) || !self.page_is_placed(page) {
+        if self.mapping.index.has_changed(page) || !self.checkpoints.page_is_placed(page) {
             return None;
         }
         let Checkpoints { apart, attempt, newest, .. } = &self.checkpoints;
@@ -237,27 +289,10 @@ impl State {
         parts.and_then(|parts| parts.pages[Lba(page.0).index()])
     }
 
-    /// Whether the address of a page's current contents is known, if it has any.
-    pub(in crate::log) fn page_is_placed(&self, page: Page) -> bool {
-        !self.checkpoints.unplaced.contains_key(&page)
-    }
-
-    /// Numbers of the directories to be written.
-    pub(super) fn missing_directories(&mut self) -> Vec<usize> {
-        let parts = &self.attempt().parts;
-        let of_directory = parts.pages.chunks(DIRECTORY_ENTRIES as usize);
-        let listing = of_directory.map(|pages| pages.iter().any(Option::is_some));
-        let missing = listing.zip(&parts.directories).enumerate();
-        missing
-            .filter(|(_, (lists, directory))| *lists && directory.is_none())
-            .map(|(number, _)| number)
-            .collect()
-    }
-
     pub(super) fn fix_directory(&mut self, number: usize) -> Piece {
-        let sequence = self.take_sequence();
+        let sequence = self.writes.take_sequence();
         let first = number * DIRECTORY_ENTRIES as usize;
-        let pages = self.attempt().parts.pages[first..].iter();
+        let pages = self.checkpoints.attempt().parts.pages[first..].iter();
         let pages = pages.take(DIRECTORY_ENTRIES as usize);
         let entries = pages.map(|page| page.map(Address::from)).collect();
         let block = DirectoryBlock {
@@ -271,14 +306,9 @@ impl State {
         Piece { lba: Lba(0), sequence, data: block.encode(&self.checkpoints.space) }
     }
 
-    /// Records the address of a directory.
-    pub(super) fn place_directory(&mut self, number: usize, at: Pba) {
-        self.attempt().parts.directories[number] = Some(at);
-    }
-
     /// The chain of root blocks, without their links.
     pub(super) fn chain(&mut self) -> Vec<RootBlock> {
-        let sequence = self.take_sequence();
+        let sequence = self.writes.take_sequence();
         // Mapping blocks of absent pages are valid here, and of no use to a start.
         let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
             segment: segment.id,
@@ -290,8 +320,8 @@ impl State {
         });
         let segments: Vec<_> = segments.collect();
         let live: u64 = segments.iter().map(|segment| segment.live_blocks).sum();
-        let mapped_blocks = live - self.tombstones.len() as u64;
-        let attempt = self.attempt();
+        let mapped_blocks = live - self.mapping.tombstones.len() as u64;
+        let attempt = self.checkpoints.attempt();
         let directories = attempt.parts.directories.iter();
         let directories: Vec<_> =
             directories.map(|directory| directory.map(Address::from)).collect();
@@ -332,30 +362,11 @@ impl State {
 
     /// Records the address of a root block; returns the reference to it.
     pub(super) fn place_root(&mut self, at: Pba) -> Option<BlockLocation> {
-        self.attempt().parts.roots.push(at);
+        self.checkpoints.attempt().parts.roots.push(at);
         let place = self.space.place(at);
         let segment = self.segments.get(place.slot)?;
         let (segment, generation) = (segment.id, segment.generation);
         Some(BlockLocation { segment, generation, column: place.column, block: place.block })
-    }
-
-    /// Whether the blocks written may become the newest checkpoint; if so, the next records contain
-    /// it.
-    pub(super) fn announce_checkpoint(
-        &mut self,
-        root: &RootBlock,
-        at: BlockLocation,
-    ) -> Option<CheckpointPointer> {
-        let broken = self.attempt().broken && !mutant(Mutant::BrokenCheckpointCounts);
-        mark_if(Mark::CheckpointBroken, || broken);
-        if broken {
-            return None;
-        }
-        let RootBlock { shard, number, coverage, replay_from, .. } = *root;
-        let pointer = CheckpointPointer { shard, number, coverage, replay_from, root: at };
-        self.checkpoints.recorded = pointer;
-        self.attempt().announced = true;
-        Some(pointer)
     }
 
     /// Ends an attempt: its blocks are the newest checkpoint, or are discarded.
@@ -372,7 +383,7 @@ impl State {
             mark(Mark::CheckpointTaken);
             self.counters.checkpoints += 1;
             if mutant(Mutant::PageFixedLate) {
-                attempt.fixed.iter().for_each(|page| self.index.mark_fixed(*page));
+                attempt.fixed.iter().for_each(|page| self.mapping.index.mark_fixed(*page));
             }
             let parts = &attempt.parts;
             let told = |page: &Page, at: &mut Option<Pba>| parts.pages[Lba(page.0).index()] != *at;
@@ -398,10 +409,13 @@ impl State {
         for page in &attempt.fixed {
             let at = attempt.parts.pages[Lba(page.0).index()];
             let placed = self.checkpoints.end_placing_of(*page);
-            let tells = self.offload.is_some() && placed && !self.index.has_changed(*page);
+            let tells =
+                self.mapping.offload.is_some() && placed && !self.mapping.index.has_changed(*page);
             if !tells {
-                self.index.mark_changed(*page);
-            } else if !self.checkpoints.apart.contains_key(page) && self.page_is_placed(*page) {
+                self.mapping.index.mark_changed(*page);
+            } else if !self.checkpoints.apart.contains_key(page)
+                && self.checkpoints.page_is_placed(*page)
+            {
                 self.checkpoints.apart.insert(*page, at);
             }
         }
@@ -442,7 +456,7 @@ impl State {
 
     /// Whether a task waits for space, or recovery may need it.
     fn users_wait(&self) -> bool {
-        let queued = self.user.queued() > 0 || self.relocation.queued() > 0;
+        let queued = self.writes.user.queued() > 0 || self.writes.relocation.queued() > 0;
         let urgent = queued || self.recovering.is_some() || self.free_segments() == 0;
         urgent && !self.has_room(StreamKind::User)
     }
@@ -506,7 +520,7 @@ impl State {
             attempt.broken = true;
         }
         self.checkpoints.voiding = true;
-        self.checkpoints.recorded = void(self.take_sequence());
+        self.checkpoints.recorded = void(self.writes.take_sequence());
         self.checkpoints.recorded
     }
 
@@ -521,14 +535,14 @@ impl State {
             // The mapping block is still there with its contents; later checkpoints may list it.
             let fixed = |attempt: &Attempt| attempt.fixed.contains(&page);
             let elsewhere = self.checkpoints.apart.contains_key(&page)
-                || !self.page_is_placed(page)
+                || !self.checkpoints.page_is_placed(page)
                 || self.checkpoints.attempt.as_ref().is_some_and(fixed);
-            match self.offload {
-                Some(_) if elsewhere || self.index.has_changed(page) => {}
+            match self.mapping.offload {
+                Some(_) if elsewhere || self.mapping.index.has_changed(page) => {}
                 Some(_) => {
                     self.checkpoints.apart.insert(page, at);
                 }
-                None => self.index.mark_changed(page),
+                None => self.mapping.index.mark_changed(page),
             }
         }
         for (_, segment) in self.segments.iter_mut() {

@@ -38,20 +38,20 @@ pub(in crate::log) fn queue_blocks(
         return None;
     }
     if blocks.len() > 1 && mutant(Mutant::MovedBlocksShareSequence) {
-        share_sequence(core.state.borrow().seed, &mut blocks);
+        share_sequence(core.state.borrow().array.seed, &mut blocks);
     }
     let (ticket, moved) = Ticket::new(blocks.len() as u64);
     let mut state = core.state.borrow_mut();
-    let class = state.relocation.class_of(1, lifetime);
+    let class = state.writes.relocation.class_of(1, lifetime);
     for block in blocks {
         match block {
             Moving::Data(data) => {
                 let block = PendingBlock::Data(data.pending(ticket.clone()));
-                state.relocation.queue_mut(class).push_back(block);
+                state.writes.relocation.queue_mut(class).push_back(block);
             }
             Moving::Trim(extent, from) => {
                 let (origin, ticket) = (Origin::Relocation { from }, ticket.clone());
-                state.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
+                state.writes.relocation.push_trim(lifetime, PendingTrim { extent, origin, ticket });
             }
         }
     }
@@ -120,7 +120,7 @@ pub(in crate::log) fn pending_of(
     moving: &mut Vec<Moving>,
 ) {
     let mut state = core.state.borrow_mut();
-    if state.tombstones.contains_key(&pba) {
+    if state.mapping.tombstones.contains_key(&pba) {
         moving.extend(moved_tombstone(&mut state, pba, found));
         return;
     }
@@ -138,15 +138,15 @@ pub(in crate::log) fn pending_of(
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
         {
-            if identity.lba.0 >= state.config.volume_blocks
-                || state.index.get(identity.lba) != Some(pba)
+            if identity.lba.0 >= state.array.config.volume_blocks
+                || state.mapping.index.get(identity.lba) != Some(pba)
             {
                 mark(Mark::DiedBeforeMove);
                 return;
             }
             let identity = if mutant(Mutant::MovedBlockGetsNewSequence) {
-                let sequence = state.take_sequence();
-                BlockIdentity::new(state.seed, identity.kind, identity.lba, sequence, &data)
+                let sequence = state.writes.take_sequence();
+                BlockIdentity::new(state.array.seed, identity.kind, identity.lba, sequence, &data)
             } else {
                 identity
             };
@@ -165,31 +165,31 @@ pub(in crate::log) fn pending_of(
 /// versions and newer ones hide it.
 pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
     let data = zero_blocks(BlockCount(1));
-    let identity = BlockIdentity::new(state.seed, ContentKind::Lost, lba, sequence, &data);
+    let identity = BlockIdentity::new(state.array.seed, ContentKind::Lost, lba, sequence, &data);
     Moving::Data(MovedData { identity, data, from })
 }
 
 /// Marks the blocks of the volume that point at an unreadable block of unknown contents. They get a
 /// new sequence: reading them is then an error for certain, and never returns an older version.
 fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
-    let lbas = (0..state.config.volume_blocks).map(Lba);
-    let pointing: Vec<_> = lbas.filter(|lba| state.index.get(*lba) == Some(pba)).collect();
+    let lbas = (0..state.array.config.volume_blocks).map(Lba);
+    let pointing: Vec<_> = lbas.filter(|lba| state.mapping.index.get(*lba) == Some(pba)).collect();
     if pointing.is_empty() {
         return Vec::new();
     }
     mark(Mark::UnknownBlockLost);
-    let sequence = state.take_sequence();
+    let sequence = state.writes.take_sequence();
     pointing.into_iter().map(|lba| lost_block(state, pba, lba, sequence)).collect()
 }
 
 /// The live extents of a tombstone block, cut to the entries that point at it. Extents older than
 /// every other segment are dropped: nothing is left that they could hide.
 fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
-    let array = state.config.array;
-    let blocks = state.config.volume_blocks;
+    let array = state.array.config.array;
+    let blocks = state.array.config.volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     let slot = state.space.place(pba).slot;
-    let oldest = state.oldest_sequence(slot);
+    let oldest = state.segments.oldest_sequence(slot);
     let Some(tombstone) = decoded else {
         mark(Mark::TombstoneLost);
         return lost_blocks(state, pba);
@@ -242,7 +242,7 @@ pub(in crate::log) fn moved_run(
     pba: Pba,
     oldest: u64,
 ) -> Option<Moving> {
-    let points = |state: &State, lba: &u64| state.index.get(Lba(*lba)) == Some(pba);
+    let points = |state: &State, lba: &u64| state.mapping.index.get(Lba(*lba)) == Some(pba);
     let first = range_of(&extent).find(|lba| points(state, lba))?;
     let last = range_of(&extent).rfind(|lba| points(state, lba))?;
     if extent.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {

@@ -47,7 +47,11 @@ impl Mover {
         }
         let (array, blocks, known) = {
             let state = core.state.borrow();
-            (state.config.array, state.config.volume_blocks, state.tombstones.contains_key(&pba))
+            (
+                state.array.config.array,
+                state.array.config.volume_blocks,
+                state.mapping.tombstones.contains_key(&pba),
+            )
         };
         let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
         let of_no_use = matches!(entry.kind, EntryKind::Tombstone | EntryKind::Mapping);
@@ -61,7 +65,7 @@ impl Mover {
             Some(tombstone) => {
                 let most = step_of(&core, For::Moving);
                 self.move_parts(pba, newest_of(tombstone.extents), most, |state, part| {
-                    let oldest = state.oldest_sequence(place.slot);
+                    let oldest = state.segments.oldest_sequence(place.slot);
                     moved_run(state, part, pba, oldest).into_iter().collect()
                 })
                 .await
@@ -74,10 +78,10 @@ impl Mover {
                 let volume = TrimExtent { lba: Lba(0), blocks, sequence: 0 };
                 let most = step_of(&core, For::Moving).min(BATCH_BLOCKS as u64);
                 self.move_parts(pba, vec![volume], most, |state, part| {
-                    let sequence = *sequence.get_or_insert_with(|| state.take_sequence());
+                    let sequence = *sequence.get_or_insert_with(|| state.writes.take_sequence());
                     mark(Mark::UnknownBlockLost);
                     let lbas = range_of(part.lba, part.blocks).map(Lba);
-                    let pointing = lbas.filter(|lba| state.index.get(*lba) == Some(pba));
+                    let pointing = lbas.filter(|lba| state.mapping.index.get(*lba) == Some(pba));
                     pointing.map(|lba| lost_block(state, pba, lba, sequence)).collect()
                 })
                 .await
@@ -96,7 +100,7 @@ impl Mover {
         let core = self.core().clone();
         let of_a_trim = {
             let state = core.state.borrow();
-            state.offload.as_ref().map_or(u64::MAX, |offload| offload.limit.of_a_trim)
+            state.mapping.offload.as_ref().map_or(u64::MAX, |offload| offload.limit.of_a_trim)
         };
         let mut parts = Parts::default();
         for extent in extents {
@@ -107,7 +111,7 @@ impl Mover {
                 let Ok(held) = hold_range(&core, For::Moving, range.clone()).await else {
                     return false;
                 };
-                let points = |lba| core.state.borrow().index.get(Lba(lba)) == Some(pba);
+                let points = |lba| core.state.borrow().mapping.index.get(Lba(lba)) == Some(pba);
                 if !range.into_iter().any(points) {
                     continue;
                 }

@@ -91,8 +91,8 @@ pub(super) async fn ask_witnesses(core: &Rc<Core>, column: Column, info: ZoneInf
 
 /// The metadata of a block if it verifies and belongs to a segment of this array, headers excepted.
 fn verify(state: &State, oob: &[u8], block: &[u8]) -> Option<Oob> {
-    let chunk = Oob::verify_any_chunk(state.seed, oob, block, state.scheme().parity());
-    chunk.or_else(|| Oob::verify_other(state.seed, oob, block, Place::Index))
+    let chunk = Oob::verify_any_chunk(state.array.seed, oob, block, state.array.scheme().parity());
+    chunk.or_else(|| Oob::verify_other(state.array.seed, oob, block, Place::Index))
 }
 
 /// Whether a zone of a drive outside the array may hold a block of a segment of this array.
@@ -109,7 +109,7 @@ pub(in crate::log) async fn may_hold_segment(
         let Ok(payload) = read else { return true };
         let state = core.state.borrow();
         let (block, oob) = (payload.block(0), payload.block_oob(0));
-        let header = || Oob::verify_other(state.seed, &oob, &block, Place::Header);
+        let header = || Oob::verify_other(state.array.seed, &oob, &block, Place::Header);
         if verify(&state, &oob, &block).or_else(header).is_some() {
             return true;
         }

@@ -27,7 +27,7 @@ pub(super) fn has_none(
     told: &Told,
     unaccounted: &BTreeSet<Column>,
 ) -> bool {
-    let member = &state.members[column.index()];
+    let member = &state.array.members[column.index()];
     if !member.is_in_full_service() {
         return false;
     }
@@ -48,21 +48,21 @@ pub(super) fn missed(
     told: &Told,
     unaccounted: &BTreeSet<Column>,
 ) -> Missed {
-    let unit = core.state.borrow().config.write_unit;
+    let unit = core.state.borrow().array.config.write_unit;
     let mut claims = columns.values().flatten();
     // If only headers were written, a crash may have kept the other headers from being written.
     let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > unit.0);
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
     let state = core.state.borrow();
-    if state.roster.lists(header.generation) {
+    if state.registry.roster.lists(header.generation) {
         return Missed::Nowhere;
     }
     let none = ColumnSet::default();
     let (mut have, mut have_none, mut out) = (none, none, none);
     let scheme = header.geometry.scheme();
     for column in scheme.iter() {
-        let member = &state.members[column.index()];
+        let member = &state.array.members[column.index()];
         if columns.contains_key(&column) {
             have = have.with(column);
         } else if !member.is_in_full_service() {

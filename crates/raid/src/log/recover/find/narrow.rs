@@ -12,10 +12,10 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
     let Sorted { claims, unclaimed, told, .. } = sorted;
     unclaimed.retain(|(column, info, witnesses)| {
         let named = witnesses.majority();
-        let since = state.members[column.index()].entry.since_epoch;
-        let mut newest_first = state.roster.newest_first();
+        let since = state.array.members[column.index()].entry.since_epoch;
+        let mut newest_first = state.registry.roster.newest_first();
         let header = match named {
-            Some(generation) => state.roster.header(generation),
+            Some(generation) => state.registry.roster.header(generation),
             None => newest_first
                 .find(|header| header.epoch >= since && header.zone(*column) == Some(info.zone)),
         };
@@ -39,7 +39,7 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
 /// it.)
 pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
-    let listed = state.roster.newest_first();
+    let listed = state.registry.roster.newest_first();
     let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));
     let told = |header: &SegmentHeader| {
         let mut columns = header.geometry.scheme().iter();

@@ -30,7 +30,8 @@ pub(super) fn find<'a>(
     for (column, zone, witnesses) in zones {
         match witnesses.told() {
             Some((generation, absent))
-                if known.contains(&generation) || state.is_told_dead(generation, absent) => {}
+                if known.contains(&generation)
+                    || state.registry.is_told_dead(generation, absent) => {}
             Some((generation, absent)) => {
                 let (_, zones) = named.entry(generation).or_insert((absent, Vec::new()));
                 zones.push((column, zone));
@@ -49,11 +50,11 @@ pub(super) fn find<'a>(
 /// Whether a segment that is not on the `absent` columns may have its zones on `columns`. It has
 /// one on every column that has lost no zones, and not all drives can be wrong.
 fn is_segment(state: &State, absent: ColumnSet, columns: ColumnSet) -> bool {
-    let of_array = state.scheme();
+    let of_array = state.array.scheme();
     let scheme = of_array.on(of_array.iter().collect::<ColumnSet>().without(absent));
     let scheme = scheme.unwrap_or(of_array);
-    let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
-    let lost_none = |column: &Column| state.members[column.index()].lost_zones == 0;
+    let in_service = |column: &Column| state.array.members[column.index()].is_in_full_service();
+    let lost_none = |column: &Column| state.array.members[column.index()].lost_zones == 0;
     // A zone that this member lost may have been the segment's.
     let may_lack = |column: &Column| !lost_none(column) && !columns.contains(*column);
     let out = scheme.iter().filter(|column| !in_service(column) || may_lack(column));

@@ -45,7 +45,7 @@ pub(in crate::log) async fn find(
     core: &Rc<Core>,
     accepts_loss: bool,
 ) -> Result<Vec<FoundSegment>, OpenError> {
-    let columns: Vec<_> = core.state.borrow().scheme().iter().collect();
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     let mut sorted = Sorted::default();
     let mut to_reset = Vec::new();
     let looks = columns.iter().map(|column| look_at_zones(core, *column));
@@ -59,11 +59,11 @@ pub(in crate::log) async fn find(
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
     let mut still_dead = Vec::new();
-    let unit = core.state.borrow().config.write_unit;
+    let unit = core.state.borrow().array.config.write_unit;
     for (column, info, witnesses) in sorted.unclaimed {
-        let dead = witnesses
-            .told()
-            .filter(|(generation, absent)| core.state.borrow().is_told_dead(*generation, *absent));
+        let dead = witnesses.told().filter(|(generation, absent)| {
+            core.state.borrow().registry.is_told_dead(*generation, *absent)
+        });
         if let Some((generation, _)) = dead {
             mark(Mark::DeadZoneWithoutHeader);
             mark_unlisted(core, generation);
@@ -82,8 +82,9 @@ pub(in crate::log) async fn find(
     }
     let mut found = Vec::new();
     for columns in sorted.claims.into_values() {
-        let dead = told_by(&columns)
-            .filter(|(generation, absent)| core.state.borrow().is_told_dead(*generation, *absent));
+        let dead = told_by(&columns).filter(|(generation, absent)| {
+            core.state.borrow().registry.is_told_dead(*generation, *absent)
+        });
         if let Some((generation, _)) = dead {
             mark(Mark::DeadSegmentResetAgain);
             mark_unlisted(core, generation);
@@ -111,10 +112,10 @@ pub(in crate::log) async fn find(
     let mut state = core.state.borrow_mut();
     keep_deaths(&mut state, unclear, &still_dead);
     let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
-    state.seals.retain(|id, _| alive.contains(id));
+    state.registry.seals.retain(|id, _| alive.contains(id));
     let generations = state.segments.iter().map(|(_, segment)| segment.generation).collect();
-    state.roster.keep(&generations);
-    state.zones_to_reset =
+    state.registry.roster.keep(&generations);
+    state.registry.zones_to_reset =
         to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
     raise_counters(&mut state);
     for column in columns {
@@ -129,24 +130,24 @@ pub(in crate::log) async fn find(
 /// are dead from then on: the data read in their place must not change when a header becomes
 /// readable again.
 fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
-    let unit = state.config.write_unit;
+    let unit = state.array.config.write_unit;
     let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
     let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
     let zones = zones.map(|(column, info, witnesses)| (*column, info.zone, witnesses));
     let hidden = orphans::find(state, zones, &known);
     mark_if(Mark::HiddenSegment, || !hidden.is_empty());
-    state.hidden_segments = hidden.len() + narrow::lost(state, sorted);
-    let columns = state.scheme().columns();
+    state.registry.hidden_segments = hidden.len() + narrow::lost(state, sorted);
+    let columns = state.array.scheme().columns();
     for (generation, zones) in hidden.into_iter().filter(|_| accepted) {
         for (column, zone) in zones {
-            state.dead.find(generation, columns, column, zone);
+            state.registry.dead.find(generation, columns, column, zone);
         }
     }
 }
 
 /// Counts a zone that is written and useless, but must not be erased.
 fn leave_alone(core: &Core, column: Column, info: &ZoneInfo) {
-    let member = &mut core.state.borrow_mut().members[column.index()];
+    let member = &mut core.state.borrow_mut().array.members[column.index()];
     if info.state == ZoneState::ReadOnly {
         member.lost_zones += 1;
     } else {
@@ -172,7 +173,7 @@ fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(u64, ColumnSet)> {
 
 /// Marks a dead segment whose death follows only from its absence in the narrow list.
 fn mark_unlisted(core: &Core, generation: u64) {
-    mark_if(Mark::UnlistedReset, || !core.state.borrow().dead.contains(generation));
+    mark_if(Mark::UnlistedReset, || !core.state.borrow().registry.dead.contains(generation));
 }
 
 /// A number seen on media is never assigned again, even above the recorded ceiling.
@@ -181,11 +182,13 @@ fn raise_counters(state: &mut State) {
     let seen = seen.fold((0, 0), |(id, generation): (u64, u64), (_, segment)| {
         (id.max(segment.id), generation.max(segment.generation))
     });
-    state.next_segment = state.next_segment.max(seen.0 + 1);
-    state.next_sequence = state.next_sequence.max(seen.1 + 1);
+    state.registry.next_segment = state.registry.next_segment.max(seen.0 + 1);
+    state.writes.next_sequence = state.writes.next_sequence.max(seen.1 + 1);
     let step = crate::log::segment::open::sequence_step(state);
-    state.ceilings_to_record =
-        (state.next_sequence + step, state.next_segment + crate::log::segment::open::SEGMENT_STEP);
+    state.writes.ceilings_to_record = (
+        state.writes.next_sequence + step,
+        state.registry.next_segment + crate::log::segment::open::SEGMENT_STEP,
+    );
 }
 
 /// A zone in use, and the contents of its first blocks.
@@ -223,7 +226,7 @@ async fn look_at_zones(core: &Rc<Core>, column: Column) -> Result<Vec<Looked>, O
         Err(status) => {
             mark(Mark::MemberWithoutReport);
             core.state.borrow_mut().fail_member(column, &status.to_string());
-            let stopped = core.state.borrow().stopped;
+            let stopped = core.state.borrow().array.stopped;
             return stopped.map_or(Ok(Vec::new()), |why| Err(OpenError::Stopped(why)));
         }
     };
@@ -233,14 +236,14 @@ async fn look_at_zones(core: &Rc<Core>, column: Column) -> Result<Vec<Looked>, O
         let in_use = superblocks.contains(&info.zone);
         if info.state == ZoneState::Offline {
             mark(Mark::OfflineZoneLeftOut);
-            core.state.borrow_mut().members[column.index()].lost_zones += 1;
+            core.state.borrow_mut().array.members[column.index()].lost_zones += 1;
             continue;
         }
         if in_use {
             continue;
         }
         if info.state == ZoneState::Empty {
-            core.state.borrow_mut().members[column.index()].pool.add(info.zone, info.resets);
+            core.state.borrow_mut().array.members[column.index()].pool.add(info.zone, info.resets);
         }
         looks.push(look_at_zone(core, column, info));
     }
@@ -290,13 +293,13 @@ pub(in crate::log) async fn read_header(
     let payload = read_stubbornly(core, column, at).await?;
     let state = core.state.borrow();
     let block = payload.block(0);
-    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Header)?;
-    let header = SegmentHeader::decode(&block, state.config.array).ok()?;
+    let oob = Oob::verify_other(state.array.seed, &payload.block_oob(0), &block, Place::Header)?;
+    let header = SegmentHeader::decode(&block, state.array.config.array).ok()?;
     let ours = oob.column == column
         && oob.generation == header.generation
-        && state.config.scheme.admits(header.geometry.scheme())
-        && header.zone_capacity == state.config.zone_capacity
-        && header.geometry.unit() == state.config.write_unit
+        && state.array.config.scheme.admits(header.geometry.scheme())
+        && header.zone_capacity == state.array.config.zone_capacity
+        && header.geometry.unit() == state.array.config.write_unit
         && header.zone(column) == Some(zone);
     ours.then_some(header)
 }
@@ -315,8 +318,9 @@ fn adopt_headerless(state: &State, sorted: &mut Sorted) {
         };
         let listing = || {
             let dead = |columns| {
-                told_by(columns)
-                    .is_some_and(|(generation, absent)| state.is_told_dead(generation, absent))
+                told_by(columns).is_some_and(|(generation, absent)| {
+                    state.registry.is_told_dead(generation, absent)
+                })
             };
             let fits = |columns| lacks(columns) && lists(columns) && !dead(columns);
             let mut newest_first = claims.iter().rev();
@@ -335,7 +339,7 @@ fn adopt_headerless(state: &State, sorted: &mut Sorted) {
         };
         let by_generation = by_generation.is_some();
         mark(if by_generation { Mark::AdoptedByGeneration } else { Mark::AdoptedByHeader });
-        let since = state.members[column.index()].entry.since_epoch;
+        let since = state.array.members[column.index()].entry.since_epoch;
         let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
         let is_sure =
             headers.any(|header| header.epoch >= since && header.zone(*column) == Some(info.zone));
@@ -413,7 +417,7 @@ async fn enter(
             }
         }
     }
-    let sealed_by_record = core.state.borrow().seals.contains_key(&base.segment);
+    let sealed_by_record = core.state.borrow().registry.seals.contains_key(&base.segment);
     mark_if(Mark::FullLeftoverKnownBySeal, || sealed_by_record && some_full);
     let found = insert(&mut core.state.borrow_mut(), &base, zones, written)?;
     if !found.leftover {
@@ -431,7 +435,7 @@ fn insert(
 ) -> Result<FoundSegment, OpenError> {
     // A member that failed since its zones were examined has none: its replacement gets them by
     // rebuild.
-    for (column, member) in state.members.iter().enumerate() {
+    for (column, member) in state.array.members.iter().enumerate() {
         if member.device.is_none() {
             (zones[column], written[column]) = (None, None);
         }
@@ -440,7 +444,7 @@ fn insert(
     let end = base.geometry.end();
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);
     // A seal exists because the segment is incomplete.
-    let sealed_by_record = state.seals.contains_key(&base.segment);
+    let sealed_by_record = state.registry.seals.contains_key(&base.segment);
     let whole = expected.iter().all(complete);
     let leftover = sealed_by_record || !whole;
     let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
@@ -452,8 +456,9 @@ fn insert(
     mark_if(Mark::NarrowLeftover, || narrow && leftover);
     // A member in full service has every column that its segments place on it: a missing one was
     // lost.
-    let in_service = |column: &Column| state.members[column.index()].is_in_full_service();
-    segment.damaged = state.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
+    let in_service = |column: &Column| state.array.members[column.index()].is_in_full_service();
+    segment.damaged =
+        state.array.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
     mark_if(Mark::ColumnLost, || segment.damaged);
     if !leftover {
         segment.indexed_spans = base.geometry.spans();
@@ -461,8 +466,8 @@ fn insert(
             crate::log::engine::geometry::ChunkBlock(base.geometry.column_blocks());
     }
     state.segments.insert(slot, segment);
-    state.roster.enter(base);
-    for (member, zone) in state.members.iter_mut().zip(&zones) {
+    state.registry.roster.enter(base);
+    for (member, zone) in state.array.members.iter_mut().zip(&zones) {
         member.active_zones += u32::from(leftover && zone.is_some());
     }
     Ok(FoundSegment { slot, written, expected, leftover })
@@ -472,7 +477,7 @@ fn insert(
 /// the segment is older than the drive's membership. If rebuilt columns are all that remains of a
 /// segment, their headers may list a zone of a drive that was replaced since.
 fn is_copy(core: &Core, base: &SegmentHeader, column: Column) -> bool {
-    let entry = core.state.borrow().members[column.index()].entry;
+    let entry = core.state.borrow().array.members[column.index()].entry;
     entry.state == MemberState::Rebuilding && base.epoch < entry.since_epoch
 }
 
@@ -484,7 +489,7 @@ fn expected_columns(
     zones: &[Option<ColumnZone>],
 ) -> Vec<Column> {
     let made_with = |column: &Column| {
-        let member = &state.members[column.index()];
+        let member = &state.array.members[column.index()];
         let same_drive =
             base.epoch >= member.entry.since_epoch || member.entry.state == MemberState::Online;
         base.zone(*column).is_some() && member.writable().is_some() && same_drive
@@ -496,7 +501,7 @@ fn expected_columns(
 /// Whether a member's rebuild is finished, so that each of its columns is known to be complete.
 /// Without this, a damaged last summary block would discard the rest of the column.
 fn is_online(core: &Core, column: Column) -> bool {
-    core.state.borrow().members[column.index()].entry.state == MemberState::Online
+    core.state.borrow().array.members[column.index()].entry.state == MemberState::Online
 }
 
 /// Whether a rebuilt column is complete: its last summary block is the last thing written to it.
@@ -510,8 +515,8 @@ async fn is_complete_copy(
     let Some(payload) = read_stubbornly(core, column, last).await else { return false };
     let state = core.state.borrow();
     let block = payload.block(0);
-    let oob = Oob::verify_other(state.seed, &payload.block_oob(0), &block, Place::Index);
-    let index = IndexBlock::decode(&block, state.config.array);
+    let oob = Oob::verify_other(state.array.seed, &payload.block_oob(0), &block, Place::Index);
+    let index = IndexBlock::decode(&block, state.array.config.array);
     let ours = |index: &IndexBlock| index.generation == base.generation;
     oob.is_some_and(|oob| oob.generation == base.generation) && index.as_ref().is_ok_and(ours)
 }

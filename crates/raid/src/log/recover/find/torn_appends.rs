@@ -110,7 +110,7 @@ async fn parts_of(
     let part = |within: u32| {
         let block = within as usize;
         let (data, beside) = (payload.block(block), payload.block_oob(block));
-        let oob = Oob::verify_chunk(state.seed, &beside, &data, scheme.data())?;
+        let oob = Oob::verify_chunk(state.array.seed, &beside, &data, scheme.data())?;
         let ours = oob.generation == generation
             && oob.column == column
             && oob.role == scheme.role_of(column, oob.stripe)

@@ -109,10 +109,11 @@ fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
         return WriteLimit::ALONE;
     }
     let max_transfer = open.device.geometry().max_transfer.0;
-    let even_blocks = state.policy.even_blocks.filter(|_| segment.stream == StreamKind::User);
+    let even_blocks =
+        state.writes.policy.even_blocks.filter(|_| segment.stream == StreamKind::User);
     let Some(even_blocks) = even_blocks else { return WriteLimit::largest(max_transfer) };
-    let request_blocks = u32::try_from(state.user.request_blocks()).unwrap_or(u32::MAX);
-    let others = state.user.open_segments().filter(|slot| *slot != open.slot);
+    let request_blocks = u32::try_from(state.writes.user.request_blocks()).unwrap_or(u32::MAX);
+    let others = state.writes.user.open_segments().filter(|slot| *slot != open.slot);
     let to_write = |slot| state.segments[slot].queues[open.column.index()].blocks_to_write();
     let beside_blocks = others.map(to_write).max().unwrap_or(0);
     Coalescing::new(even_blocks).of_zone(max_transfer, request_blocks, beside_blocks)
@@ -135,13 +136,13 @@ async fn write(
         return result;
     }
     let begun = core.handle.now();
-    let beside = core.state.borrow_mut().drain.begin_write(open.column);
+    let beside = core.state.borrow_mut().writes.drain.begin_write(open.column);
     let result = write.await;
     let mut state = core.state.borrow_mut();
-    let among = state.drain.end_write(open.column, beside);
+    let among = state.writes.drain.end_write(open.column, beside);
     if result.is_ok() && !fua && state.segments[open.slot].gathers {
         let now = core.handle.now();
-        state.drain.note(blocks, now.since(begun), among, now);
+        state.writes.drain.note(blocks, now.since(begun), among, now);
     }
     result
 }

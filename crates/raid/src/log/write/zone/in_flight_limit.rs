@@ -11,7 +11,7 @@ impl State {
     /// one has to wait.
     #[must_use]
     pub(in crate::log) fn is_enough_beside(&self, segment: &Segment) -> bool {
-        let Some(even_blocks) = self.policy.even_blocks else { return false };
+        let Some(even_blocks) = self.writes.policy.even_blocks else { return false };
         if segment.stream != StreamKind::User || !segment.gathers {
             return false;
         }
@@ -22,7 +22,7 @@ impl State {
     fn load_of(&self, segment: &Segment) -> SegmentLoad {
         let size = |segment: &Segment| (segment.geometry.chunk_blocks(), segment.geometry.scheme());
         let open = |lane: &Lane| lane.open.map(|slot| (lane.class, &self.segments[slot]));
-        let of_size = self.user.lanes().filter_map(|(_, lane)| open(lane));
+        let of_size = self.writes.user.lanes().filter_map(|(_, lane)| open(lane));
         let of_size = of_size.filter(|(_, other)| size(other) == size(segment));
         let own = of_size.clone().find(|(_, other)| other.id == segment.id).map(|(class, _)| class);
         let mut load = SegmentLoad {

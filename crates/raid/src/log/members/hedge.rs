@@ -53,7 +53,7 @@ impl Default for Hedging {
 }
 
 /// Size classes of reads: 1, 2, 4, 8, 16 and up to 32 blocks.
-pub(super) const SIZES: usize = 6;
+pub(in crate::log) const SIZES: usize = 6;
 
 /// Reads of a size after which an estimate counts.
 const SAMPLES: u32 = 8;
@@ -65,13 +65,13 @@ const LEAST_NS: u64 = 50_000;
 const OUTLIER: u64 = 8;
 
 /// One in so many reads that would go around a slow drive goes to it.
-pub(super) const PROBE: u32 = 16;
+pub(in crate::log) const PROBE: u32 = 16;
 
 /// Reads that may be in flight after others have answered them.
-pub(super) const LEFT_BEHIND: u32 = 64;
+pub(in crate::log) const LEFT_BEHIND: u32 = 64;
 
 /// Cost of a read, in hundredths of reads.
-pub(super) const PRICE: u64 = 100;
+pub(in crate::log) const PRICE: u64 = 100;
 
 /// Largest saved budget: a burst of 64.
 const SAVED: u64 = 64 * PRICE;
@@ -85,7 +85,7 @@ pub(in crate::log) struct Estimate {
 }
 
 impl Estimate {
-    pub(super) fn note(&mut self, latency: Nanos) {
+    pub(in crate::log) fn note(&mut self, latency: Nanos) {
         let ns = match self.samples {
             0 => latency.0,
             _ => latency.0.min(OUTLIER * self.mean_ns.max(LEAST_NS)),
@@ -99,12 +99,12 @@ impl Estimate {
         self.samples = self.samples.saturating_add(1);
     }
 
-    pub(super) fn mean(&self, hedging: &Hedging) -> Option<u64> {
+    pub(in crate::log) fn mean(&self, hedging: &Hedging) -> Option<u64> {
         (self.samples >= hedging.samples).then_some(self.mean_ns)
     }
 
     /// A bound that reads hardly ever exceed.
-    pub(super) fn bound(&self, hedging: &Hedging) -> Option<u64> {
+    pub(in crate::log) fn bound(&self, hedging: &Hedging) -> Option<u64> {
         let mean = self.mean(hedging)?;
         Some((mean + 4 * self.deviation_ns).max(2 * mean).max(hedging.least.0))
     }
@@ -125,12 +125,12 @@ pub(in crate::log) struct ReadPace {
 
 impl ReadPace {
     /// Whether the oldest read is late.
-    pub(super) fn owes(&self, now: Nanos) -> bool {
+    pub(in crate::log) fn owes(&self, now: Nanos) -> bool {
         self.under_way.first_key_value().is_some_and(|(_, late)| *late <= now)
     }
 
     /// Whether any read is late.
-    pub(super) fn owes_any(&self, now: Nanos) -> bool {
+    pub(in crate::log) fn owes_any(&self, now: Nanos) -> bool {
         self.under_way.values().any(|late| *late <= now)
     }
 }
@@ -152,14 +152,14 @@ impl Hedge {
         Self { hedging, next: 0, around: 0, late: 0, left_behind: 0 }
     }
 
-    pub(super) fn earn(&mut self) {
+    pub(in crate::log) fn earn(&mut self) {
         let Hedging { around_percent, late_percent, .. } = self.hedging;
         self.around = SAVED.min(self.around + u64::from(around_percent));
         self.late = SAVED.min(self.late + u64::from(late_percent));
     }
 }
 
-pub(super) fn size_of(blocks: u32) -> usize {
+pub(in crate::log) fn size_of(blocks: u32) -> usize {
     let size = blocks.max(1).next_power_of_two().trailing_zeros() as usize;
     size.min(SIZES - 1)
 }

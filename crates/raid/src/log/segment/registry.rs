@@ -1,0 +1,40 @@
+//! The lists of segments that superblock records carry, beside the segments themselves.
+//!
+//! Seals, dead segments and narrow segments are on media in superblock records, and so is the
+//! ceiling of segment numbers. Recovery adds what it found and could not attribute.
+//!
+//! Invariant: a segment number below `next_segment` is never used again; `next_segment` stays below
+//! the ceiling on media.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use zoneweave_zoned::ZoneId;
+
+use crate::log::format::SealRecord;
+use crate::log::segment::dead::Deaths;
+use crate::log::segment::narrow_list::Roster;
+use crate::scheme::{Column, ColumnSet};
+
+/// Segments listed in superblock records.
+pub(in crate::log) struct Registry {
+    /// Decisions about leftover segments, by segment number.
+    pub(in crate::log) seals: BTreeMap<u64, SealRecord>,
+    /// Segments recorded dead whose zones may not all be reset.
+    pub(in crate::log) dead: Deaths,
+    /// The narrow segments that are alive.
+    pub(in crate::log) roster: Roster,
+    /// Members with unclear zones, or with copies of columns that could not be reset: these may
+    /// hold blocks of segments older than their membership.
+    pub(in crate::log) unclear: ColumnSet,
+    /// Zones that recovery found useless, with their reset counts.
+    pub(in crate::log) zones_to_reset: Vec<(Column, ZoneId, u64)>,
+    /// The next segment number.
+    pub(in crate::log) next_segment: u64,
+    /// The ceiling on media.
+    pub(in crate::log) segment_ceiling: u64,
+    /// Segments with lost valid blocks of unknown addresses: older contents could be read in their
+    /// place. Found by recovery.
+    pub(in crate::log) unaccounted: BTreeSet<u64>,
+    /// Possible segments without a readable header. Found by recovery.
+    pub(in crate::log) hidden_segments: usize,
+}

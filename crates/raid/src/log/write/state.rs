@@ -1,0 +1,47 @@
+//! The write path's part of the state: streams, requests in flight and sequences.
+//!
+//! Invariant: every assigned sequence is below the ceiling on media.
+
+use std::collections::VecDeque;
+
+use crate::log::admit::inflight::InFlight;
+use crate::log::write::in_flight::ChunkUnderWay;
+use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
+use crate::log::write::stream::Stream;
+use crate::log::write::zone::pacing::Drain;
+
+/// Sequences that must be left when a request is admitted: more than the requests admitted at a
+/// time.
+const SEQUENCE_MARGIN: u64 = 1 << 18;
+
+/// Writes that wait or are in flight.
+pub(in crate::log) struct Writes {
+    /// The write policy of this start.
+    pub(in crate::log) policy: WritePolicy,
+    /// Why policies that suit the drives better do not fit.
+    pub(in crate::log) refused: Vec<PolicyError>,
+    /// Blocks that wait for user segments.
+    pub(in crate::log) user: Stream,
+    /// Blocks that wait for relocation segments.
+    pub(in crate::log) relocation: Stream,
+    /// Requests in flight.
+    pub(in crate::log) inflight: InFlight,
+    /// Chunks that will not be written, as their drive was evicted: their stripes have yet to be
+    /// notified.
+    pub(in crate::log) aborted: VecDeque<ChunkUnderWay>,
+    /// The next sequence to be assigned.
+    pub(in crate::log) next_sequence: u64,
+    /// The ceiling on media.
+    pub(in crate::log) sequence_ceiling: u64,
+    /// The ceilings in the next records: on media, or about to be.
+    pub(in crate::log) ceilings_to_record: (u64, u64),
+    /// Write pacing: the drain rate of the drives' buffers.
+    pub(in crate::log) drain: Drain,
+}
+
+impl Writes {
+    /// Whether sequences have to be reserved before more are assigned.
+    pub(in crate::log) fn has_few_sequences(&self) -> bool {
+        self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
+    }
+}
