@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::log::engine::address::Pba;
+use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::absent::Absent;
 use crate::log::index::cache::Offload;
 use crate::log::index::map::Index;
@@ -19,4 +20,12 @@ pub(in crate::log) struct Mapping {
     pub(in crate::log) absent: Option<Absent>,
     /// The cache of the index; `None` if all pages are in memory.
     pub(in crate::log) offload: Option<Offload>,
+}
+
+impl Mapping {
+    /// A mapping of an empty volume. Without a cache of the index, all of it is kept in memory.
+    pub(in crate::log) fn new(space: &AddressSpace, offload: Option<Offload>) -> Self {
+        let index = if offload.is_some() { Index::paged(space) } else { Index::new(space) };
+        Self { index, tombstones: BTreeMap::new(), absent: None, offload }
+    }
 }

@@ -9,7 +9,7 @@
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayConfig, Seed};
 use crate::log::members::attachment::Membership;
-use crate::log::members::hedge::Hedge;
+use crate::log::members::hedge::{Hedge, Hedging};
 use crate::log::members::member::Member;
 
 /// Placeholder for the epoch of a change that is not on media yet.
@@ -50,4 +50,35 @@ pub(in crate::log) struct Array {
     pub(in crate::log) fua_always: bool,
     /// Budgets of hedged reads.
     pub(in crate::log) hedge: Hedge,
+}
+
+impl Array {
+    /// The array of these members. `is_recorded`: whether every member carries `epoch` with these
+    /// states; if not, the next commit replaces it. Writes are stopped if too few members are left.
+    pub(in crate::log) fn assembled(
+        config: ArrayConfig,
+        members: Vec<Member>,
+        epoch: Epoch,
+        is_recorded: bool,
+        forced: bool,
+    ) -> Self {
+        let devices = || members.iter().filter_map(|member| member.device.as_ref());
+        let volatile = devices().any(|device| device.geometry().volatile_cache);
+        let writethrough = config.writethrough.unwrap_or(!volatile);
+        let mut array = Self {
+            seed: Seed::of(config.array),
+            config,
+            members,
+            former: Vec::new(),
+            epoch,
+            membership_dirty: !is_recorded,
+            forced,
+            stopped: None,
+            volatile,
+            fua_always: writethrough && volatile,
+            hedge: Hedge::new(Hedging::OFF),
+        };
+        array.stop_if_too_few();
+        array
+    }
 }

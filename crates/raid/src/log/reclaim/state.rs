@@ -24,6 +24,17 @@ pub(in crate::log) struct Reclaim {
 }
 
 impl Reclaim {
+    /// Nothing relocated yet; the throttle acts within a window of so many segments.
+    pub(in crate::log) fn new(window_segments: u32, volume_blocks: u64) -> Self {
+        Self {
+            moves: Vec::new(),
+            moving: Vec::new(),
+            about_to_queue: 0,
+            pace: Pace::new(window_segments),
+            lifespans: Lifespans::new(volume_blocks),
+        }
+    }
+
     /// Whether lanes for requests of a size take blocks of every lifetime.
     pub(in crate::log) fn shares_lanes(&self, kind: StreamKind) -> bool {
         kind == StreamKind::User && !self.lifespans.have_bound()

@@ -3,7 +3,7 @@
 //! `quorum` chooses the version of the membership that counts. Drives that this version does not
 //! list as members in service are ignored.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
@@ -12,26 +12,21 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::admit::inflight::InFlight;
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::counters::Counters;
 use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
-    ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, Seed, SuperblockRecord,
+    ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
-use crate::log::index::map::Index;
 use crate::log::index::mapping::Mapping;
 use crate::log::members::array::{Array, Epoch, UNRECORDED};
-use crate::log::members::hedge::{Hedge, Hedging};
 use crate::log::members::member::Member;
 use crate::log::members::offered::OfferedDrive;
 use crate::log::members::superblock::cursor::SuperblockLog;
-use crate::log::reclaim::lifetime::Lifespans;
-use crate::log::reclaim::share::Pace;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::recover::quorum::{Newest, choose, follows, too_few};
 use crate::log::recover::records::{DriveRecords, read_records};
@@ -40,11 +35,9 @@ use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
 use crate::log::segment::registry::Registry;
 use crate::log::segment::table::SegmentTable;
-use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::PolicyError;
 use crate::log::write::state::Writes;
-use crate::log::write::zone::pacing::Drain;
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::Column;
 
 /// The role of an offered drive in the array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -346,94 +339,24 @@ fn finish(
     let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
     let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
-    let volatile = ours.iter().any(|drive| drive.offered.device.geometry().volatile_cache);
-    let writethrough = config.writethrough.unwrap_or(!volatile);
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
-    let Chosen { policy, refused } = options.writes.choose(&config, shapes(), failed)?;
-    let (user, relocation) = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
+    let chosen_policy = options.writes.choose(&config, shapes(), failed)?;
+    let policy = &chosen_policy.policy;
+    let streams = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
     let space = AddressSpace::of(&config).with_page_entries(options.index_page_entries);
-    let stripe = relocation.lanes().next().map_or(1, |(_, lane)| lane.geometry.stripe_blocks());
+    let stripe = streams.1.lanes().next().map_or(1, |(_, lane)| lane.geometry.stripe_blocks());
     let limit = options
         .index_memory
         .map(|bytes| IndexLimit { bytes, page_entries: options.index_page_entries });
     let offload = limit.and_then(|limit| Offload::within(limit, &space, stripe as u64));
-    let (pace, smallest) = (policy.window_segments(&config), policy.smallest_shape(&config));
     // Pages that may leave memory need not be loaded before users are served.
     let on_demand = offload.as_ref().and(NonZeroU32::new(PAGES_AT_A_TIME));
-    let mut state = State {
-        array: Array {
-            seed: Seed::of(config.array),
-            members: members(&chosen, drives, &slots),
-            former: Vec::new(),
-            epoch: Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage },
-            membership_dirty: false,
-            forced: forced.is_some(),
-            stopped: None,
-            volatile,
-            fua_always: writethrough && volatile,
-            hedge: Hedge::new(Hedging::OFF),
-            config: config.clone(),
-        },
-        registry: Registry {
-            seals,
-            dead,
-            roster,
-            unclear: ColumnSet::default(),
-            zones_to_reset: Vec::new(),
-            next_segment: segment_ceiling,
-            segment_ceiling,
-            unaccounted: BTreeSet::new(),
-            hidden_segments: 0,
-        },
-        mapping: Mapping {
-            index: match offload {
-                Some(_) => Index::paged(&space),
-                None => Index::new(&space),
-            },
-            tombstones: BTreeMap::new(),
-            absent: None,
-            offload,
-        },
-        writes: Writes {
-            policy,
-            refused,
-            user,
-            relocation,
-            inflight: InFlight::default(),
-            aborted: std::collections::VecDeque::new(),
-            // That one numbers the record which says that there is no checkpoint.
-            next_sequence: sequence_ceiling + 1,
-            sequence_ceiling,
-            ceilings_to_record: (sequence_ceiling, segment_ceiling),
-            drain: Drain::default(),
-        },
-        reclaim: Reclaim {
-            moves: Vec::new(),
-            moving: Vec::new(),
-            about_to_queue: 0,
-            pace: Pace::new(pace),
-            lifespans: Lifespans::new(config.volume_blocks),
-        },
-        geometry,
-        smallest,
-        space: PbaSpace::new(config.scheme, config.zone_capacity),
-        segments: SegmentTable::new(segment_slots(&config)),
-        checkpoints: Checkpoints::new(
-            space,
-            options.checkpoint_share,
-            options.index_on_demand.or(on_demand),
-            sequence_ceiling,
-        ),
-        recovering: None,
-        counters: Counters::default(),
-    };
-    // A version that not every member carries, or that lists members not here, is replaced by
-    // one of our own, above any epoch seen.
-    mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
-    state.array.membership_dirty = chosen.epoch != newest_epoch
-        || state.array.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
-    state.array.stop_if_too_few();
-    let superblock = SuperblockLog::new(cursors, record_sequence);
+    let checkpoints = Checkpoints::new(
+        space,
+        options.checkpoint_share,
+        options.index_on_demand.or(on_demand),
+        sequence_ceiling,
+    );
     // An unreadable record may be the one that voids the checkpoint.
     let hidden =
         |drive: &&Drive| !drive.records.damaged.is_empty() || drive.records.may_hide_newer();
@@ -442,8 +365,40 @@ fn finish(
     let checkpoint = checkpoint.filter(|_| !doubted);
     // A void checkpoint pointer names generation 0.
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
-    let checkpoint = checkpoint.filter(counts).filter(|_| state.checkpoints.is_on());
+    let checkpoint = checkpoint.filter(counts).filter(|_| checkpoints.is_on());
+    let state = State {
+        registry: Registry::recovered(seals, dead, roster, segment_ceiling),
+        mapping: Mapping::new(&space, offload),
+        reclaim: Reclaim::new(policy.window_segments(&config), config.volume_blocks),
+        smallest: policy.smallest_shape(&config),
+        writes: Writes::new(chosen_policy, streams, sequence_ceiling, segment_ceiling),
+        geometry,
+        space: PbaSpace::new(config.scheme, config.zone_capacity),
+        segments: SegmentTable::new(segment_slots(&config)),
+        checkpoints,
+        recovering: None,
+        counters: Counters::default(),
+        array: assembled(&chosen, drives, &slots, newest_epoch, forced.is_some()),
+    };
+    let superblock = SuperblockLog::new(cursors, record_sequence);
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
+}
+
+/// The array that the chosen record describes. A version that not every member carries, or that
+/// lists members not here, is replaced by one of our own, above any epoch seen.
+fn assembled(
+    chosen: &SuperblockRecord,
+    drives: &[Option<Drive>],
+    slots: &[Option<usize>],
+    newest_epoch: u64,
+    forced: bool,
+) -> Array {
+    mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
+    let members = members(chosen, drives, slots);
+    let is_recorded = chosen.epoch == newest_epoch
+        && members.iter().all(|member| member.entry.since_epoch != UNRECORDED);
+    let epoch = Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage };
+    Array::assembled(chosen.config.clone(), members, epoch, is_recorded, forced)
 }
 
 fn newest_checkpoint<'a>(

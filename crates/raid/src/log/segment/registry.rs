@@ -38,3 +38,25 @@ pub(in crate::log) struct Registry {
     /// Possible segments without a readable header. Found by recovery.
     pub(in crate::log) hidden_segments: usize,
 }
+
+impl Registry {
+    /// The lists that the records of the members contain. Numbers below the ceiling may be taken.
+    pub(in crate::log) fn recovered(
+        seals: BTreeMap<u64, SealRecord>,
+        dead: Deaths,
+        roster: Roster,
+        segment_ceiling: u64,
+    ) -> Self {
+        Self {
+            seals,
+            dead,
+            roster,
+            unclear: ColumnSet::default(),
+            zones_to_reset: Vec::new(),
+            next_segment: segment_ceiling,
+            segment_ceiling,
+            unaccounted: BTreeSet::new(),
+            hidden_segments: 0,
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use crate::log::admit::inflight::InFlight;
 use crate::log::write::in_flight::ChunkUnderWay;
+use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;
 use crate::log::write::zone::pacing::Drain;
@@ -40,6 +41,28 @@ pub(in crate::log) struct Writes {
 }
 
 impl Writes {
+    /// Nothing written yet by this start, whose ceilings are on media.
+    pub(in crate::log) fn new(
+        Chosen { policy, refused }: Chosen,
+        (user, relocation): (Stream, Stream),
+        sequence_ceiling: u64,
+        segment_ceiling: u64,
+    ) -> Self {
+        Self {
+            policy,
+            refused,
+            user,
+            relocation,
+            inflight: InFlight::default(),
+            aborted: VecDeque::new(),
+            // The record that voids the checkpoint has the number of the ceiling.
+            next_sequence: sequence_ceiling + 1,
+            sequence_ceiling,
+            ceilings_to_record: (sequence_ceiling, segment_ceiling),
+            drain: Drain::default(),
+        }
+    }
+
     /// Whether sequences have to be reserved before more are assigned.
     pub(in crate::log) fn has_few_sequences(&self) -> bool {
         self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
