@@ -86,6 +86,26 @@ pub trait ZonedDeviceExt: ZonedDevice {
         self.submit(Command::Read { at, blocks }).payload(blocks)
     }
 
+    /// Reads any number of blocks with their metadata, in pieces of the drive's transfer size, all
+    /// submitted at once.
+    ///
+    /// # Errors
+    /// The first failing piece's status, once all are complete.
+    fn read_in_pieces(
+        &self,
+        at: ZoneAddress,
+        blocks: BlockCount,
+    ) -> impl Future<Output = Result<Payload, Status>> + use<Self> {
+        let most = self.geometry().max_transfer.0;
+        assert!(most > 0, "a drive that transfers nothing");
+        let starts = (0..blocks.0.max(1)).step_by(most as usize);
+        let pieces = starts.map(|start| {
+            let length = BlockCount(most.min(blocks.0 - start));
+            self.read(ZoneAddress::new(at.zone, at.offset.0 + start), length)
+        });
+        joined(pieces.collect(), blocks)
+    }
+
     /// Writes at the write pointer.
     fn write(
         &self,
@@ -176,6 +196,24 @@ pub trait ZonedDeviceExt: ZonedDevice {
 }
 
 impl<D: ZonedDevice + ?Sized> ZonedDeviceExt for D {}
+
+async fn joined(
+    pieces: Vec<impl Future<Output = Result<Payload, Status>>>,
+    blocks: BlockCount,
+) -> Result<Payload, Status> {
+    let mut outcomes = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        outcomes.push(piece.await);
+    }
+    if outcomes.len() == 1 {
+        return outcomes.pop().expect("one piece");
+    }
+    let pieces: Vec<Payload> = outcomes.into_iter().collect::<Result<_, _>>()?;
+    let whole = Payload::joined(pieces);
+    // Each piece has the length that was requested, or its read failed.
+    assert!(whole.blocks() == blocks, "{} in pieces of {blocks}", whole.blocks());
+    Ok(whole)
+}
 
 async fn written(completion: Completion) -> Result<ZoneAddress, Status> {
     match completion.await? {
