@@ -522,7 +522,7 @@ fn an_evicted_member_stays_out_where_the_record_of_it_cannot_be_read() {
     let found = executor.run(read_records(&*copy.attach(&executor.handle()))).unwrap();
     let newest = found.newest().unwrap().epoch;
     for zone in [ZoneId(0), ZoneId(1)] {
-        let here = found.records.iter().filter(|(at, _)| *at == zone);
+        let here = found.scan.records.iter().filter(|(at, _)| at.zone == zone);
         for (offset, _) in (0..).zip(here).filter(|(_, (_, record))| record.epoch == newest) {
             array.drives[0].set_unreadable(ZoneAddress::new(zone, offset), BlockCount(1));
         }

@@ -38,7 +38,7 @@ fn deaths_in_snapshot(array: &Array, drive: usize) -> usize {
     let executor = executor();
     let copy = array.drives[drive].fork(Immediate);
     let found = executor.run(read_records(&*copy.attach(&executor.handle()))).unwrap();
-    let mut records: Vec<_> = found.records.iter().map(|(_, record)| record).collect();
+    let mut records: Vec<_> = found.scan.records.iter().map(|(_, record)| record).collect();
     records.sort_by_key(|record| record.record_sequence);
     let is_end = |body: &RecordBody| matches!(body, RecordBody::SnapshotEnd { .. });
     let end = records.iter().rposition(|record| is_end(&record.body)).unwrap();

@@ -156,10 +156,10 @@ async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<Superbl
     };
     use zoneweave_zoned::ZonedDevice;
     let capacity = named.drive.geometry().capacity_blocks() * zoneweave_zoned::BLOCK_BYTES as u64;
-    let blank = records.zones.iter().all(|info| info.state == ZoneState::Empty);
+    let blank = records.scan.zones.iter().all(|info| info.state == ZoneState::Empty);
     let mut listing = Listing {
         capacity_bytes: Some(capacity),
-        damaged_records: records.damaged.len(),
+        damaged_records: records.scan.damaged.len(),
         ..problem(path, if blank { Kind::Blank } else { Kind::Unknown }, String::new())
     };
     listing.problem = records

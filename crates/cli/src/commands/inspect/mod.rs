@@ -121,9 +121,9 @@ pub(crate) fn run(request: &Inspect, output: &Output) -> Result<Exit, CliError> 
 }
 
 fn zone_info(records: &DriveRecords, zone: u32) -> Result<ZoneInfo, CliError> {
-    records.zones.get(zone as usize).copied().ok_or_else(|| CliError::OutOfRange {
+    records.scan.zones.get(zone as usize).copied().ok_or_else(|| CliError::OutOfRange {
         what: format!("zone {zone}"),
-        range: format!("the drive has zones 0 to {}", records.zones.len().saturating_sub(1)),
+        range: format!("the drive has zones 0 to {}", records.scan.zones.len().saturating_sub(1)),
     })
 }
 
@@ -137,7 +137,7 @@ async fn view_drive(
     let geometry = named.drive.geometry();
     let owner = records.newest().map(|record| Owner::of(&record.config));
     let mut zone_list = Vec::new();
-    for info in &records.zones {
+    for info in &records.scan.zones {
         let first = if info.write_pointer.0 == 0 {
             String::new()
         } else {
@@ -160,11 +160,13 @@ async fn view_drive(
         zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
         max_active_zones: geometry.max_active,
         superblock: records
+            .scan
             .records
             .iter()
-            .map(|(zone, record)| view_record(*zone, record))
+            .map(|(at, record)| view_record(at.zone, record))
             .collect(),
         damaged_records: records
+            .scan
             .damaged
             .iter()
             .map(|(at, error)| DamagedView {

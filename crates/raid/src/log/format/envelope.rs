@@ -1,15 +1,11 @@
-//! The first 48 bytes of every structured block: its type, its array, and its checksum.
+//! The envelope of every structured block: its first 48 bytes.
 
 use std::fmt;
 
 use thiserror::Error;
-use zerocopy::little_endian::{U16, U32};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
-use zoneweave_zoned::BLOCK_BYTES;
+use zoneweave_journal::{EnvelopeError, Uuid};
 
-use super::{FORMAT_VERSION, crc};
-
-const MAGIC: [u8; 8] = *b"ZNWEAVE\0";
+use super::FORMAT_VERSION;
 
 /// The identity of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,21 +17,9 @@ impl fmt::Display for ArrayUuid {
     }
 }
 
-/// The start value of every checksum of an array: CRC-32C of its UUID.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seed(u32);
-
-impl Seed {
-    /// The seed of an array.
-    #[must_use]
-    pub fn of(uuid: ArrayUuid) -> Self {
-        Self(crc32c::crc32c(&uuid.0))
-    }
-
-    /// The checksum of the pieces one after the other.
-    #[must_use]
-    pub fn checksum(self, pieces: &[&[u8]]) -> u32 {
-        pieces.iter().fold(self.0, |sum, piece| crc::append(sum, piece))
+impl From<ArrayUuid> for Uuid {
+    fn from(array: ArrayUuid) -> Self {
+        array.0
     }
 }
 
@@ -96,42 +80,31 @@ pub enum FormatError {
     },
 }
 
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Raw {
-    magic: [u8; 8],
-    version: U16,
-    block_type: U16,
-    /// Bytes covered by the checksum, from the start of the block.
-    length: U32,
-    checksum: U32,
-    reserved: [u8; 12],
-    array: [u8; 16],
+impl From<EnvelopeError> for FormatError {
+    fn from(error: EnvelopeError) -> Self {
+        match error {
+            EnvelopeError::Magic => Self::BadMagic,
+            EnvelopeError::Length => Self::Field { field: "length" },
+            EnvelopeError::Checksum => Self::Checksum,
+            EnvelopeError::Version { found } => Self::Version { found },
+            EnvelopeError::Type { found } => Self::Type { found },
+        }
+    }
 }
+
+const ENVELOPE: zoneweave_journal::Envelope =
+    zoneweave_journal::Envelope::new(*b"ZNWEAVE\0", FORMAT_VERSION);
 
 /// Wraps and unwraps the body of a structured block.
 pub struct Envelope;
 
 impl Envelope {
     /// Bytes before the body.
-    pub const BYTES: usize = 48;
+    pub const BYTES: usize = zoneweave_journal::Envelope::BYTES;
 
     /// Completes a block whose body is in place after [`Envelope::BYTES`].
     pub fn seal(block: &mut [u8], block_type: BlockType, array: ArrayUuid, body_bytes: usize) {
-        let length = Self::BYTES + body_bytes;
-        assert!(block.len() == BLOCK_BYTES && length <= BLOCK_BYTES, "a body of {body_bytes}");
-        let raw = Raw {
-            magic: MAGIC,
-            version: FORMAT_VERSION.into(),
-            block_type: (block_type as u16).into(),
-            length: u32::try_from(length).expect("below 4096").into(),
-            checksum: 0.into(),
-            reserved: [0; 12],
-            array: array.0,
-        };
-        block[..Self::BYTES].copy_from_slice(raw.as_bytes());
-        let checksum = checksum_of(&block[..length], array);
-        block[16..20].copy_from_slice(&checksum.to_le_bytes());
+        ENVELOPE.seal(block, block_type as u16, array.0, body_bytes);
     }
 
     /// The array and body of a block of the given type.
@@ -139,34 +112,8 @@ impl Envelope {
     /// # Errors
     /// The first violation found.
     pub fn open(block: &[u8], block_type: BlockType) -> Result<(ArrayUuid, &[u8]), FormatError> {
-        Self::open_if(block, block_type, |covered, array| Some(checksum_of(covered, array)))
-    }
-
-    /// Opens a block; `checksum` is its checksum, or `None` if it needs no verification.
-    fn open_if(
-        block: &[u8],
-        block_type: BlockType,
-        checksum: impl Fn(&[u8], ArrayUuid) -> Option<u32>,
-    ) -> Result<(ArrayUuid, &[u8]), FormatError> {
-        let (raw, _) = Raw::ref_from_prefix(block).map_err(|_| FormatError::BadMagic)?;
-        if raw.magic != MAGIC {
-            return Err(FormatError::BadMagic);
-        }
-        let length = raw.length.get() as usize;
-        if length < Self::BYTES || length > block.len() {
-            return Err(FormatError::Field { field: "length" });
-        }
-        let array = ArrayUuid(raw.array);
-        if checksum(&block[..length], array).is_some_and(|sum| sum != raw.checksum.get()) {
-            return Err(FormatError::Checksum);
-        }
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version { found: raw.version.get() });
-        }
-        if raw.block_type.get() != block_type as u16 {
-            return Err(FormatError::Type { found: raw.block_type.get() });
-        }
-        Ok((array, &block[Self::BYTES..length]))
+        let (array, body) = ENVELOPE.open(block, block_type as u16)?;
+        Ok((ArrayUuid(array), body))
     }
 
     /// As [`Envelope::open`], for a block that must belong to a known array.
@@ -191,20 +138,11 @@ impl Envelope {
         block_type: BlockType,
         array: ArrayUuid,
     ) -> Result<&[u8], FormatError> {
-        let (found, body) = Self::open_if(block, block_type, |_, _| None)?;
+        let (found, body) = ENVELOPE.open_verified(block, block_type as u16)?;
+        let found = ArrayUuid(found);
         if found == array { Ok(body) } else { Err(FormatError::ForeignArray { found }) }
     }
 }
-
-/// The checksum over a block with its checksum field taken as zero.
-fn checksum_of(covered: &[u8], array: ArrayUuid) -> u32 {
-    Seed::of(array).checksum(&[&covered[..16], &[0; 4], &covered[20..]])
-}
-
-const _: () = assert!(size_of::<Raw>() == Envelope::BYTES);
-
-/// 128 random bits, as bytes in order.
-pub type Uuid = [u8; 16];
 
 /// Writes a UUID the usual way.
 pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -219,24 +157,24 @@ pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Resu
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::BLOCK_BYTES;
+
     use super::*;
 
     #[test]
-    fn any_flipped_bit_is_noticed() {
+    fn blocks_of_another_array_or_type_are_told_apart() {
         let array = ArrayUuid([7; 16]);
         let mut block = vec![0_u8; BLOCK_BYTES];
         block[Envelope::BYTES..Envelope::BYTES + 5].copy_from_slice(b"hello");
         Envelope::seal(&mut block, BlockType::Index, array, 5);
         assert_eq!(Envelope::open_of(&block, BlockType::Index, array), Ok(&b"hello"[..]));
-        for bit in 0..(Envelope::BYTES + 5) * 8 {
-            block[bit / 8] ^= 1 << (bit % 8);
-            assert!(Envelope::open(&block, BlockType::Index).is_err(), "bit {bit}");
-            block[bit / 8] ^= 1 << (bit % 8);
-        }
         assert_eq!(
             Envelope::open(&block, BlockType::SegmentHeader),
             Err(FormatError::Type { found: 3 })
         );
-        assert!(Envelope::open(&block[..10], BlockType::Index).is_err());
+        let foreign = Err(FormatError::ForeignArray { found: array });
+        assert_eq!(Envelope::open_of(&block, BlockType::Index, ArrayUuid([8; 16])), foreign);
+        block[Envelope::BYTES] ^= 1;
+        assert_eq!(Envelope::open(&block, BlockType::Index), Err(FormatError::Checksum));
     }
 }

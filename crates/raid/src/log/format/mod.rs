@@ -3,7 +3,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `envelope`, `crc` | magic, version, type and checksum of every structured block |
+//! | `envelope` | magic, version, type and array of every structured block |
 //! | `oob` | the 64 bytes of metadata beside every block |
 //! | `superblock`, `config` | records of the membership, and the array's configuration in them |
 //! | `seal`, `dead`, `narrow_list` | in records: valid stripes, deaths, live narrow segments |
@@ -24,7 +24,6 @@
 mod bounds;
 pub mod checkpoint;
 mod config;
-mod crc;
 mod dead;
 mod envelope;
 #[doc(hidden)]
@@ -39,7 +38,7 @@ mod tombstone;
 
 pub use config::ArrayConfig;
 pub use dead::{Death, Remains};
-pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError, Seed, Uuid};
+pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError};
 pub use header::{SegmentHeader, StreamKind};
 pub use narrow_list::Roster;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
@@ -47,6 +46,7 @@ pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use summary::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
 pub use superblock::{MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord};
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
+pub use zoneweave_journal::{Seed, Uuid};
 
 /// The version of everything in this module.
 pub const FORMAT_VERSION: u16 = 2;

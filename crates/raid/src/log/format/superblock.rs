@@ -16,13 +16,13 @@ use super::checkpoint::CheckpointPointer;
 use super::dead::{self, Death};
 use super::narrow_list::Roster;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
-use super::{ArrayUuid, BlockType, Envelope, FormatError};
+use super::{ArrayUuid, BlockType, Envelope, FormatError, Uuid};
 use crate::log::format::bounds::LBA_LIMIT;
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::log::format::config::{
     ArrayConfig, ROTATION_MASK, UNIT_SHIFT, decode_unit, encode_unit,
 };
-use crate::log::format::envelope::{Uuid, display_uuid};
+use crate::log::format::envelope::display_uuid;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 

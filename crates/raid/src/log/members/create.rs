@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use thiserror::Error;
+use zoneweave_journal::{SEARCHED_ZONES, TwinLog};
 use zoneweave_zoned::{
-    BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneState, ZonedDevice,
-    ZonedDeviceExt,
+    BlockCount, Status, ZoneAction, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
 use crate::instrument::marks::{Mark, mark};
@@ -17,6 +17,7 @@ use crate::log::format::{
     ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
 };
 use crate::log::members::offered::OfferedDrive;
+use crate::log::members::superblock::cursor::mark_event;
 use crate::log::members::superblock::sealed_payload;
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
@@ -150,14 +151,13 @@ pub async fn create(
             segment_ceiling: 1,
             body,
         };
-        let records =
-            [record(1, RecordBody::State), record(2, RecordBody::SnapshotEnd { records: 1 })];
-        let unit = config.write_unit.index();
-        for (offset, record) in (0..).step_by(unit).zip(records) {
-            let at = ZoneAddress::new(superblocks[0], offset);
-            let written = drive.device.write(at, sealed_payload(&record), true).await;
-            written.map_err(|status| failed(drive, status))?;
-        }
+        let bodies = [RecordBody::State, RecordBody::SnapshotEnd { records: 1 }];
+        let payload = |index: u32| {
+            sealed_payload(&record(u64::from(index) + 1, bodies[index as usize].clone()))
+        };
+        let mut log = TwinLog::begin(superblocks, mark_event);
+        let written = log.switch(&*drive.device, 2, payload).await;
+        written.map_err(|status| failed(drive, status))?;
     }
     Ok(config)
 }
@@ -289,7 +289,8 @@ pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Re
 /// The superblock zones of a new member: its first two writable zones.
 #[must_use]
 pub fn superblock_zones(zones: &[ZoneInfo]) -> Option<[ZoneId; 2]> {
-    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline).take(4);
+    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline);
+    let alive = alive.take(SEARCHED_ZONES);
     let mut usable = alive.filter(|info| is_usable(info)).map(|info| info.zone);
     Some([usable.next()?, usable.next()?])
 }

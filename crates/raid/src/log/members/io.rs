@@ -5,7 +5,6 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
-use bytes::Bytes;
 use futures_util::FutureExt;
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Payload, ReportOptions, Status, ZoneAction, ZoneAddress,
@@ -29,7 +28,7 @@ impl Core {
         blocks: BlockCount,
     ) -> Result<Payload, Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let read = pin!(read_split(&*device, at, blocks));
+        let read = pin!(device.read_in_pieces(at, blocks));
         self.answered(column, &device, blocks, read).await
     }
 
@@ -207,33 +206,4 @@ pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
         Ok(block) => is_zero(&block.block(0)) && is_zero(block.oob_of(0)),
         Err(status) => *status == Status::Deallocated,
     }
-}
-
-/// Reads in pieces of the drive's transfer size.
-///
-/// # Errors
-/// The first failing piece's status.
-pub(in crate::log) async fn read_split(
-    device: &dyn ZonedDevice,
-    at: ZoneAddress,
-    blocks: BlockCount,
-) -> Result<Payload, Status> {
-    let most = device.geometry().max_transfer.0;
-    if blocks.0 <= most {
-        return device.read(at, blocks).await;
-    }
-    let starts = (0..blocks.0).step_by(most as usize);
-    let pieces = starts.map(|start| {
-        let length = BlockCount(most.min(blocks.0 - start));
-        device.read(ZoneAddress::new(at.zone, at.offset.0 + start), length)
-    });
-    let mut whole = Payload::default();
-    let mut oob = Vec::with_capacity(blocks.oob_bytes());
-    for piece in futures_util::future::join_all(pieces).await {
-        let piece = piece?;
-        whole.data.extend(piece.data);
-        oob.extend_from_slice(&piece.oob);
-    }
-    whole.oob = Bytes::from(oob);
-    Ok(whole)
 }

@@ -6,6 +6,7 @@
 
 use std::rc::Rc;
 
+use zoneweave_journal::TwinLog;
 use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark};
@@ -17,7 +18,7 @@ use crate::log::members::array::UNRECORDED;
 use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::members::error::ReplaceError;
 use crate::log::members::member::Member;
-use crate::log::members::superblock::cursor::SuperblockCursor;
+use crate::log::members::superblock::cursor::mark_event;
 use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::log::repair::rebuild::rebuild;
 use crate::scheme::Column;
@@ -104,8 +105,7 @@ pub(super) async fn put_in(
             state.abandon(slot);
         }
     }
-    let cursor = SuperblockCursor { zones: superblocks, current: 1, next: 0, other_dirty: false };
-    core.superblock.set_cursor(column, cursor);
+    core.superblock.set_log(column, TwinLog::begin(superblocks, mark_event));
     core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
     core.changed.open();
     Ok(())

@@ -12,10 +12,9 @@ use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use bytes::Bytes;
+use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
-use zoneweave_zoned::{
-    Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
-};
+use zoneweave_zoned::{Payload, Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -24,30 +23,20 @@ use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
 use crate::log::members::array::{Epoch, UNRECORDED};
-use crate::log::members::superblock::cursor::{SuperblockCursor, SuperblockLog};
+use crate::log::members::superblock::cursor::SuperblockLog;
 use crate::scheme::{Column, ColumnSet};
-
-/// Records of a superblock zone: a start of the array has to read them all. Each takes a write
-/// unit.
-pub(in crate::log) const ZONE_RECORDS: u32 = 1024;
-
-/// Attempts at writing a record that the drive rejects with a transient error.
-const RECORD_TRIES: u32 = 3;
 
 impl SuperblockLog {
     /// The log as recovery found it; `record_sequence` is above any on media.
     #[must_use]
-    pub(in crate::log) fn new(
-        cursors: Vec<Option<SuperblockCursor>>,
-        record_sequence: u64,
-    ) -> Self {
+    pub(in crate::log) fn new(logs: Vec<Option<TwinLog>>, record_sequence: u64) -> Self {
         let record_sequence = RefCell::new(record_sequence);
-        Self { cursors: RefCell::new(cursors), record_sequence, lock: Semaphore::new(1) }
+        Self { logs: RefCell::new(logs), record_sequence, lock: Semaphore::new(1) }
     }
 
     /// Sets the superblock zones of a slot's new drive.
-    pub(super) fn set_cursor(&self, column: Column, cursor: SuperblockCursor) {
-        self.cursors.borrow_mut()[column.index()] = Some(cursor);
+    pub(super) fn set_log(&self, column: Column, log: TwinLog) {
+        self.logs.borrow_mut()[column.index()] = Some(log);
     }
 
     /// Blocks the writing of records while the permit is held.
@@ -58,7 +47,7 @@ impl SuperblockLog {
     /// The superblock zones of a member.
     #[must_use]
     pub(in crate::log) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
-        self.cursors.borrow()[column.index()].as_ref().map(|cursor| cursor.zones)
+        self.logs.borrow()[column.index()].as_ref().map(TwinLog::zones)
     }
 
     /// Writes a record to every member in service, durably.
@@ -174,8 +163,10 @@ impl SuperblockLog {
         let resets = switched.into_iter().map(|(column, zone)| async move {
             let done = core.reset_zone(column, zone).await.is_ok();
             mark_if(Mark::SuperblockZoneNotReset, || !done);
-            if let Some(cursor) = &mut self.cursors.borrow_mut()[column.index()] {
-                cursor.other_dirty = !done;
+            if let Some(log) = &mut self.logs.borrow_mut()[column.index()]
+                && done
+            {
+                log.old_is_reset();
             }
         });
         futures_util::future::join_all(resets).await;
@@ -190,75 +181,29 @@ impl SuperblockLog {
         device: &Rc<dyn ZonedDevice>,
     ) -> Result<Option<ZoneId>, Refused> {
         let Commit { table, switch, body, .. } = commit;
-        let cursor = self.cursors.borrow()[column.index()].clone();
-        let mut cursor = cursor.ok_or(Status::DeviceGone)?;
-        let unit = device.geometry().write_unit.0;
-        let capacity = (device.geometry().zone_capacity.0 / unit).min(ZONE_RECORDS);
-        let room = cursor.next / unit < capacity;
-        if room && !switch {
-            let bodies = std::slice::from_ref(*body);
-            let written = self.write_records(core, table, column, device, &mut cursor, bodies);
-            if written.await? == Written::Whole {
-                self.cursors.borrow_mut()[column.index()] = Some(cursor);
-                return Ok(None);
-            }
-            // No record fits behind it.
+        let log = self.logs.borrow()[column.index()].clone();
+        let mut log = log.ok_or(Status::DeviceGone)?;
+        let geometry = device.geometry();
+        let payload =
+            |body: &RecordBody| sealed_payload(&self.record(core, table, column, body.clone()));
+        let room = log.has_room(geometry);
+        // Otherwise, no record fits behind the last one.
+        if room && !switch && log.append(&**device, payload(body)).await? == Appended::Written {
+            self.logs.borrow_mut()[column.index()] = Some(log);
+            return Ok(None);
         }
         let bodies = commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), body));
-        if bodies.len() > capacity as usize {
+        let records = u32::try_from(bodies.len()).map_err(|_| Refused::TooManyRecords)?;
+        if records > TwinLog::records_most(geometry) {
             return Err(Refused::TooManyRecords);
         }
         mark_if(Mark::SuperblockZoneFull, || !room && !switch);
-        let old = cursor.zones[cursor.current];
         if mutant(Mutant::SuperblockZoneResetEarly) {
-            device.manage(old, ZoneAction::Reset).await?;
+            device.manage(log.current(), ZoneAction::Reset).await?;
         }
-        cursor.current = 1 - cursor.current;
-        let zone = cursor.zones[cursor.current];
-        cursor.next = 0;
-        if cursor.other_dirty {
-            mark(Mark::SuperblockZoneResetLate);
-            // Records that an interrupted start wrote to the current zone may be in the drive's
-            // cache only, although this start has read them.
-            device.flush().await?;
-            device.manage(zone, ZoneAction::Reset).await?;
-        }
-        // Dirty until it is reset.
-        cursor.other_dirty = true;
-        let mut tries = 1..RECORD_TRIES;
-        while self.write_records(core, table, column, device, &mut cursor, bodies).await?
-            == Written::InPart
-        {
-            tries.next().ok_or(Status::WriteFault)?;
-            // Nothing in it is valid yet.
-            device.manage(zone, ZoneAction::Reset).await?;
-            cursor.next = 0;
-        }
-        self.cursors.borrow_mut()[column.index()] = Some(cursor);
+        let old = log.switch(&**device, records, |index| payload(&bodies[index as usize])).await?;
+        self.logs.borrow_mut()[column.index()] = Some(log);
         Ok(Some(old))
-    }
-
-    /// Writes records to a member's current zone.
-    async fn write_records(
-        &self,
-        core: &Core,
-        table: &MemberTable,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        cursor: &mut SuperblockCursor,
-        bodies: &[RecordBody],
-    ) -> Result<Written, Status> {
-        for body in bodies {
-            let record = self.record(core, table, column, body.clone());
-            let payload = sealed_payload(&record);
-            let at = ZoneAddress::new(cursor.zones[cursor.current], cursor.next);
-            if write_record(device, at, payload).await? == Written::InPart {
-                mark(Mark::RecordInPart);
-                return Ok(Written::InPart);
-            }
-            cursor.next += device.geometry().write_unit.0;
-        }
-        Ok(Written::Whole)
     }
 
     fn record(
@@ -288,61 +233,6 @@ impl SuperblockLog {
             body,
         }
     }
-}
-
-/// The outcome of a record's write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Written {
-    Whole,
-    /// The record takes several blocks, and the drive wrote some: its zone takes no more.
-    InPart,
-}
-
-/// Writes a record, with retries if a write fails (as during a controller reset) and the drive then
-/// reports that nothing was written. Losing a member for one record would lose all redundancy.
-async fn write_record(
-    device: &Rc<dyn ZonedDevice>,
-    at: ZoneAddress,
-    payload: Payload,
-) -> Result<Written, Status> {
-    let mut tries = 1..RECORD_TRIES;
-    // A drive with a write unit of several blocks pads shorter records.
-    let whole = payload.blocks().0.next_multiple_of(device.geometry().write_unit.0);
-    loop {
-        let Err(status) = device.write(at, payload.clone(), true).await else {
-            return Ok(Written::Whole);
-        };
-        // The write before left less than a unit, which reports round down to nothing.
-        if status == Status::ZoneInvalidWrite && tries.start > 1 && whole > 1 {
-            return Ok(Written::InPart);
-        }
-        if status.is_fatal() || status.is_of_zone_state() || tries.next().is_none() {
-            return Err(status);
-        }
-        mark(Mark::RecordWrittenAgain);
-        let report = device.report_by(at.zone, 1, ReportOptions::default()).await?;
-        let written = report.zones.first().and_then(|info| {
-            info.write_pointer.0.checked_sub(at.offset.0).filter(|_| info.zone == at.zone)
-        });
-        match written {
-            Some(0) => {}
-            Some(blocks) if blocks == whole => {
-                // It was written, but may be in the drive's cache only.
-                let found = device.read(at, payload.blocks()).await?;
-                device.flush().await?;
-                return if same(&found, &payload) { Ok(Written::Whole) } else { Err(status) };
-            }
-            Some(blocks) if blocks < whole => return Ok(Written::InPart),
-            _ => return Err(status),
-        }
-    }
-}
-
-fn same(one: &Payload, other: &Payload) -> bool {
-    let mut blocks = 0..one.blocks().index();
-    one.blocks() == other.blocks()
-        && blocks
-            .all(|at| one.block(at) == other.block(at) && one.block_oob(at) == other.block_oob(at))
 }
 
 /// Why a member's records were not written.

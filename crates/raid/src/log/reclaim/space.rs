@@ -13,7 +13,6 @@ use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord, StreamKind};
 use crate::log::members::member::Member;
-use crate::log::members::superblock::ZONE_RECORDS;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::lane::ChunkClass;
@@ -104,7 +103,7 @@ impl State {
     /// of a snapshot.
     fn has_many_seals(&self) -> bool {
         let zone_records = self.array.config.zone_capacity.0 / self.array.config.write_unit.0;
-        are_many(&self.registry.seals, zone_records.min(ZONE_RECORDS))
+        are_many(&self.registry.seals, zone_records.min(zoneweave_journal::ZONE_RECORDS))
     }
 
     /// Why a stream that needs a segment will not get one; `None` if one is free or about to be.

@@ -164,12 +164,12 @@ async fn look(offered: Vec<OfferedDrive>) -> (Vec<Option<Drive>>, Vec<DriveVerdi
     let mut verdicts = Vec::new();
     for offered in offered {
         let read = read_records(&*offered.device).await;
-        let damaged = read.as_ref().map_or(0, |records| records.damaged.len() as u64);
+        let damaged = read.as_ref().map_or(0, |records| records.scan.damaged.len() as u64);
         let role = match &read {
             Err(status) => DriveRole::Unreadable(*status),
             Ok(records) => match records.newest() {
                 Some(record) => DriveRole::Foreign { array: record.config.array },
-                None if records.zones.iter().all(|z| z.state == ZoneState::Empty) => {
+                None if records.scan.zones.iter().all(|z| z.state == ZoneState::Empty) => {
                     DriveRole::Blank
                 }
                 None => match records.other_version {
@@ -210,7 +210,7 @@ fn newest_records(drives: &[Option<Drive>]) -> Vec<Option<Newest<'_>>> {
 
 fn newest_record(records: &DriveRecords) -> Option<Newest<'_>> {
     let record = records.newest()?;
-    Some(Newest { record, may_hide_newer: records.may_hide_newer() })
+    Some(Newest { record, may_hide_newer: records.scan.may_hide_newer() })
 }
 
 /// Which offered drive is in which slot.
@@ -266,7 +266,8 @@ fn place_members(
 
 /// Puts blank drives into empty slots; for [`Mutant::BlankDriveAdopted`].
 fn adopt_blanks(drives: &[Option<Drive>], slots: &mut [Option<usize>]) {
-    let blank = |at: &usize| drives[*at].as_ref().is_some_and(|d| d.records.records.is_empty());
+    let blank =
+        |at: &usize| drives[*at].as_ref().is_some_and(|d| d.records.scan.records.is_empty());
     let mut blanks = (0..drives.len()).filter(blank);
     slots.iter_mut().filter(|slot| slot.is_none()).for_each(|slot| *slot = blanks.next());
 }
@@ -331,14 +332,15 @@ fn finish(
         return Err(too_few(&chosen, slots.iter().flatten().count()));
     }
     let ours: Vec<&Drive> = slots.iter().flatten().filter_map(|at| drives[*at].as_ref()).collect();
-    let records = || ours.iter().flat_map(|drive| drive.records.records.iter().map(|(_, r)| r));
+    let records =
+        || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
     let record_sequence = records().map(|r| r.record_sequence).max().unwrap_or(0);
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
     let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
-    let cursors = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.cursor()).collect();
+    let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
     let chosen_policy = options.writes.choose(&config, shapes(), failed)?;
     let policy = &chosen_policy.policy;
@@ -358,8 +360,9 @@ fn finish(
         sequence_ceiling,
     );
     // An unreadable record may be the one that voids the checkpoint.
-    let hidden =
-        |drive: &&Drive| !drive.records.damaged.is_empty() || drive.records.may_hide_newer();
+    let hidden = |drive: &&Drive| {
+        !drive.records.scan.damaged.is_empty() || drive.records.scan.may_hide_newer()
+    };
     let doubted = ours.iter().any(hidden);
     mark_if(Mark::CheckpointMayBeVoid, || doubted && checkpoint.is_some());
     let checkpoint = checkpoint.filter(|_| !doubted);
@@ -380,7 +383,7 @@ fn finish(
         counters: Counters::default(),
         array: assembled(&chosen, drives, &slots, newest_epoch, forced.is_some()),
     };
-    let superblock = SuperblockLog::new(cursors, record_sequence);
+    let superblock = SuperblockLog::new(logs, record_sequence);
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
 }
 

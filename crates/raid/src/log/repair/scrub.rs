@@ -140,15 +140,17 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
             continue;
         };
         let Ok(found) = read_records(&*device).await else { continue };
-        let broken = found.damaged.iter().filter(|(at, _)| zones.contains(&at.zone)).count() as u64;
+        let broken =
+            found.scan.damaged.iter().filter(|(at, _)| zones.contains(&at.zone)).count() as u64;
         // A zone without readable records is no longer recognised as a superblock zone.
         let unrecognised = zones.iter().filter(|zone| {
-            let written = found.zones[zone.index()].write_pointer.0 > 0;
-            written && !found.records.iter().any(|(at, _)| at == *zone)
+            let written = found.scan.zones[zone.index()].write_pointer.0 > 0;
+            written && !found.scan.records.iter().any(|(at, _)| at.zone == **zone)
         });
-        let gone: u64 =
-            unrecognised.map(|zone| u64::from(found.zones[zone.index()].write_pointer.0)).sum();
-        report.blocks += found.records.len() as u64;
+        let gone: u64 = unrecognised
+            .map(|zone| u64::from(found.scan.zones[zone.index()].write_pointer.0))
+            .sum();
+        report.blocks += found.scan.records.len() as u64;
         damaged += broken + gone;
         core.state.borrow_mut().array.members[column.index()].errors.checksum += broken + gone;
         core.state.borrow_mut().array.members[column.index()].errors.repaired += broken + gone;

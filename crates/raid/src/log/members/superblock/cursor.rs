@@ -1,27 +1,30 @@
-//! Positions in the superblock zones of a running array.
+//! The superblock logs of a running array: one journal on each member.
 
 use std::cell::RefCell;
 
+use zoneweave_journal::{Event, TwinLog};
 use zoneweave_runtime::Semaphore;
-use zoneweave_zoned::ZoneId;
 
-/// Position of a member's next record.
-#[derive(Clone, Debug)]
-pub(in crate::log) struct SuperblockCursor {
-    /// The two superblock zones.
-    pub zones: [ZoneId; 2],
-    /// Index of the zone being written.
-    pub current: usize,
-    /// The next block in it; beyond its end if it takes no more records.
-    pub next: u32,
-    /// Whether the other zone has to be reset before it can be written.
-    pub other_dirty: bool,
-}
+use crate::instrument::marks::{Mark, mark};
 
-/// The superblock zones of every member.
+/// The superblock logs of all members.
 pub(in crate::log) struct SuperblockLog {
-    pub(in crate::log) cursors: RefCell<Vec<Option<SuperblockCursor>>>,
+    /// By slot; `None` if there is no drive in it.
+    pub(in crate::log) logs: RefCell<Vec<Option<TwinLog>>>,
     pub(in crate::log) record_sequence: RefCell<u64>,
     /// Serialises commits.
     pub(in crate::log) lock: Semaphore,
+}
+
+/// Counts the rare branches of the journal.
+pub(in crate::log) fn mark_event(event: Event) {
+    mark(match event {
+        Event::RecordWrittenAgain => Mark::RecordWrittenAgain,
+        Event::RecordInPart => Mark::RecordInPart,
+        Event::ResetLate => Mark::SuperblockZoneResetLate,
+        Event::DamagedRecordSkipped => Mark::DamagedRecordSkipped,
+        Event::RecordsReadOneByOne => Mark::RecordsReadOneByOne,
+        Event::NewerRecordMayBeHidden => Mark::NewerRecordMayBeHidden,
+        Event::TwinKept => Mark::OtherSuperblockZoneKept,
+    });
 }

@@ -12,7 +12,6 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Oob, Place};
 use crate::log::members::io::is_blank;
-use crate::log::recover::records;
 use crate::scheme::{Column, ColumnSet};
 
 /// Generations in the block metadata behind a damaged header, with the number of blocks of each.
@@ -102,7 +101,8 @@ pub(in crate::log) async fn may_hold_segment(
     info: &ZoneInfo,
 ) -> bool {
     for offset in 0..info.capacity.0.min(WITNESSES + 1) {
-        let read = records::read_stubbornly(device, ZoneAddress::new(info.zone, offset)).await;
+        let read =
+            zoneweave_journal::read_stubbornly(device, ZoneAddress::new(info.zone, offset)).await;
         if is_blank(&read) {
             continue;
         }
