@@ -80,7 +80,7 @@ fn make_array(random: &mut Random) -> Array {
         wipe: false,
     };
     let config = executor.run(create(&offer(&drives, &executor.handle()), &options)).unwrap();
-    Array { drives, blocks: config.volume_blocks }
+    Array { drives, blocks: config.log().volume_blocks }
 }
 
 /// Writes, trims and flushes at random.

@@ -9,7 +9,7 @@ use zoneweave_zoned::ZonedDevice;
 
 #[test]
 fn the_golden_array_is_clean_and_holds_what_it_did() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../raid/tests/golden/array-2.bin");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../raid/tests/golden/array-3.bin");
     let image = Image::decode(&std::fs::read(file).unwrap());
     for without in std::iter::once(None).chain((0..image.drives.len()).map(Some)) {
         let executor = Executor::new(Rc::new(VirtualTime::new()));

@@ -17,8 +17,9 @@ use zoneweave_raid::log::format::checkpoint::{
 };
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
-    MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster, SealRecord,
-    Seed, SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster,
+    SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
@@ -62,16 +63,18 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
             array: ARRAY,
             name: "golden ☀".to_owned(),
             scheme: Scheme::new(3, 2).unwrap(),
-            chunk_blocks: 4,
-            group_rows: 64,
-            tabled: true,
             write_unit: BlockCount(1),
             zone_capacity: BlockCount(275_712),
             zones: 904,
-            volume_blocks: 600_000_000,
-            entry_bytes: 5,
-            writethrough: Some(false),
             shard: Shard::WHOLE,
+            volume: VolumeKind::Log(LogConfig {
+                chunk_blocks: 4,
+                group_rows: 64,
+                tabled: true,
+                volume_blocks: 600_000_000,
+                entry_bytes: 5,
+                writethrough: Some(false),
+            }),
         },
         lineage: 0x1111_2222_3333_4444,
         epoch: 5,
@@ -187,7 +190,8 @@ fn segment_headers_keep_their_bytes() {
 fn what_is_on_drives_without_metadata_keeps_its_bytes() {
     let unit = FrameShape::default().unit();
     let mut record = record(109, RecordBody::State);
-    (record.config.write_unit, record.config.chunk_blocks) = (unit, 14);
+    record.config.write_unit = unit;
+    record.config.log_mut().chunk_blocks = 14;
     let stored = golden("superblock-state-inline", &record.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     let (scheme, capacity) = (Scheme::new(3, 2).unwrap(), BlockCount(241_248));
@@ -332,7 +336,7 @@ fn pointer() -> CheckpointPointer {
 fn space(entry_bytes: u8) -> AddressSpace {
     let mut config = record(0, RecordBody::State).config;
     // A last page of 73 entries.
-    config.volume_blocks = 960 * 1_000_000 + 73;
+    config.log_mut().volume_blocks = 960 * 1_000_000 + 73;
     let page_entries = mapping_entries(entry_bytes);
     AddressSpace { entry_bytes, page_entries, ..AddressSpace::of(&config) }
 }

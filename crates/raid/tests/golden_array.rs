@@ -1,10 +1,10 @@
-//! A whole array as an early release left it, in `golden/array-2.bin`: it must start and read as it
+//! A whole array as an early release left it, in `golden/array-3.bin`: it must start and read as it
 //! did, for ever. It was made by crashing in the middle of work twice, so that it has sealed
 //! segments, segments that a crash left over, seals, trims and superblock snapshots.
 //!
 //! `REGENERATE_GOLDEN=array cargo test -p zoneweave-raid --test main golden_array` makes another.
-//! That is right only for a new format version, beside the old file: `golden/array-1.bin` is of
-//! version 1, which must be refused by its name.
+//! That is right only for a new format version, beside the old files: `golden/array-1.bin` and
+//! `golden/array-2.bin` are of versions 1 and 2, which must be refused by their names.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, BlockDevice, Geometry, Lba};
 const DRIVES: usize = 4;
 
 fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/array-2.bin")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/array-3.bin")
 }
 
 fn executor() -> Executor {
@@ -96,7 +96,7 @@ fn make() -> Image {
         wipe: false,
     };
     let config = first.run(create(&offer(&drives, &first.handle(), None), &options)).unwrap();
-    let blocks = config.volume_blocks;
+    let blocks = config.log().volume_blocks;
     for requests in [60, 45] {
         let life = executor();
         let handle = life.handle();
@@ -155,16 +155,20 @@ fn the_golden_array_can_be_written() {
 }
 
 #[test]
-fn an_array_of_format_version_1_is_refused_by_that_name() {
+fn arrays_of_other_format_versions_are_refused_by_their_names() {
     crate::support::report_marks::report_marks();
-    let old = path().with_file_name("array-1.bin");
-    let image = Image::decode(&std::fs::read(old).unwrap());
-    let executor = executor();
-    let handle = executor.handle();
-    let offered = offer(&image.drives, &handle, None);
-    let survey = executor.run(survey(offered));
-    assert!(survey.drives.iter().all(|d| d.role == DriveRole::OtherVersion { version: 1 }));
-    let offered = offer(&image.drives, &handle, Some(0));
-    let refused = executor.run(open_array(&handle, offered, OpenOptions::default()));
-    assert!(matches!(refused, Err(OpenError::OtherVersion { version: 1 })));
+    for version in [1, 2] {
+        let old = path().with_file_name(format!("array-{version}.bin"));
+        let image = Image::decode(&std::fs::read(old).unwrap());
+        let executor = executor();
+        let handle = executor.handle();
+        let survey = executor.run(survey(offer(&image.drives, &handle, None)));
+        assert!(survey.drives.iter().all(|d| d.role == DriveRole::OtherVersion { version }));
+        let offered = offer(&image.drives, &handle, Some(0));
+        let refused = executor.run(open_array(&handle, offered, OpenOptions::default()));
+        let refused = refused.err().unwrap();
+        assert!(matches!(refused, OpenError::OtherVersion { version: found } if found == version));
+        let message = refused.to_string();
+        assert!(message.contains(&format!("version {version}")), "{message}");
+    }
 }

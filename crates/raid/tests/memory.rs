@@ -15,7 +15,7 @@ use cap::Cap;
 use futures_util::future::join_all;
 use support::life::one_life;
 use support::{Array, Shape, contents};
-use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, LogConfig, VolumeKind};
 use zoneweave_raid::log::{Lanes, Memory, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
@@ -201,14 +201,16 @@ fn a_terabyte_takes_hardly_more_than_its_index() {
             scheme: Scheme::new(3, 1).unwrap(),
             zones: 3690,
             zone_capacity: BlockCount(275_712),
-            chunk_blocks: 1,
-            group_rows: 1,
-            tabled: false,
             write_unit: BlockCount(1),
-            volume_blocks: tebibytes * tib,
-            entry_bytes: 4,
-            writethrough: None,
             shard: Shard::WHOLE,
+            volume: VolumeKind::Log(LogConfig {
+                chunk_blocks: 1,
+                group_rows: 1,
+                tabled: false,
+                volume_blocks: tebibytes * tib,
+                entry_bytes: 4,
+                writethrough: None,
+            }),
         };
         let policy = WritePolicy::adaptive(Lanes { count: 4, chunk_blocks: 2 }, Lanes::default());
         let most = Memory::most(&config, &policy, None, 0, 0);

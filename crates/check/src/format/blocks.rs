@@ -32,7 +32,7 @@ pub(crate) fn open_envelope(block: &[u8], block_type: BlockType) -> Option<(Arra
     let array = Array(fields.bytes(32));
     let checksum = array.checksum(&[&block[..16], &[0; 4], &block[20..length]]);
     let right = checksum == fields.u32(16)
-        && fields.u16(8) == 2
+        && fields.u16(8) == 3
         && fields.u16(10) == block_type as u16
         && is_zero(&block[length..]);
     right.then(|| (array, &block[ENVELOPE_BYTES..length]))

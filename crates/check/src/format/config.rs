@@ -18,31 +18,32 @@ pub(crate) struct Config {
     pub(crate) volume_blocks: u64,
 }
 
-/// The configuration in the body of a record, if each field is in its range.
-pub(crate) fn parse_config(array: Array, fields: Fields<'_>) -> Option<Config> {
-    let layout = fields.u8(51);
-    let scheme = Scheme::parse(fields.u8(49), fields.u8(50), layout >> 1 & 7)?;
-    let unit = unit_of(layout >> 4)?;
-    let (chunk, group) = (fields.u32(88), fields.u32(92));
-    let (capacity, zones) = (fields.u32(96), fields.u32(100));
-    let volume_blocks = fields.u64(104);
+/// The configuration in the array part and the volume part of a record, if each field is in its
+/// range.
+pub(crate) fn parse_config(owner: Array, array: Fields<'_>, volume: Fields<'_>) -> Option<Config> {
+    let scheme = Scheme::parse(array.u8(0), array.u8(1), array.u8(2))?;
+    let unit = unit_of(array.u8(3))?;
+    let (capacity, zones) = (array.u32(40), array.u32(44));
+    let (chunk, group) = (volume.u16(24).into(), volume.u16(26).into());
+    let volume_blocks = volume.u64(0);
     let most = u128::from(zones) * u128::from(capacity) * u128::from(scheme.data_chunks);
-    let name_bytes = usize::from(fields.u8(55));
-    let legal = matches!(fields.u8(52), 4 | 5 | 8)
-        && fields.u8(53) <= 2
+    let name_bytes = usize::from(array.u8(7));
+    let legal = matches!(volume.u8(29), 4 | 5 | 8)
+        && volume.u8(28) <= 1
+        && volume.u8(30) <= 2
         && name_bytes <= 32
         && volume_blocks <= VOLUME_BLOCKS_MAX
         && u128::from(volume_blocks) <= most
-        && is_shard(array, fields.u8(130), fields.u8(131));
+        && is_shard(owner, array.u8(4), array.u8(5));
     if !legal {
         return None;
     }
-    let name = fields.bytes::<32>(56);
+    let name = array.bytes::<32>(8);
     Some(Config {
         shape: shape_within_limits(scheme, unit, capacity, chunk, group)?,
-        tabled: layout & 1 == 1,
-        entry_bytes: fields.u8(52),
-        durability: fields.u8(53),
+        tabled: volume.u8(28) == 1,
+        entry_bytes: volume.u8(29),
+        durability: volume.u8(30),
         name: str::from_utf8(&name[..name_bytes]).ok()?.to_owned(),
         zone_capacity: capacity,
         zones,

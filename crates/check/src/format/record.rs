@@ -6,7 +6,15 @@ use crate::format::fields::{Array, Fields};
 use crate::format::limits::GROUP_ROWS_MAX;
 use crate::format::roster::Roster;
 
-const STATE_BYTES: usize = 1160;
+const HEAD_BYTES: usize = 64;
+
+const ARRAY_BYTES: usize = 1072;
+
+/// The volume kind of a log-structured volume.
+const LOG: u8 = 1;
+
+/// Bytes of the volume part of such a volume.
+const LOG_BYTES: usize = 32;
 
 /// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,21 +93,22 @@ impl Record {
     }
 
     fn parse_body(array: Array, body: &[u8]) -> Option<Self> {
-        if body.len() < STATE_BYTES {
+        let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
+        let fields = Fields(head);
+        let (array_part, rest) = rest.split_at_checked(ARRAY_BYTES)?;
+        let (volume_part, payload) = rest.split_at_checked(LOG_BYTES)?;
+        let lengths = [fields.u16(52), fields.u16(54), fields.u16(56)].map(usize::from);
+        if fields.u8(50) != LOG || lengths != [ARRAY_BYTES, LOG_BYTES, payload.len()] {
             return None;
         }
-        let fields = Fields(body);
-        let payload = fields.from(STATE_BYTES);
-        if payload.len() != usize::try_from(fields.u32(132)).ok()? {
-            return None;
-        }
-        let config = parse_config(array, fields)?;
+        let (of_array, of_volume) = (Fields(array_part), Fields(volume_part));
+        let config = parse_config(array, of_array, of_volume)?;
         let columns = config.shape.columns();
         let slot = fields.u8(48);
         if u32::from(slot) >= columns {
             return None;
         }
-        let member = |slot: u32| parse_member(Fields(&body[136 + 32 * slot as usize..]));
+        let member = |slot: u32| parse_member(Fields(of_array.from(48 + 32 * slot as usize)));
         Some(Self {
             array,
             epoch: Epoch { lineage: fields.u64(0), number: fields.u64(8), tag: fields.u64(16) },
@@ -107,9 +116,9 @@ impl Record {
             member: fields.bytes(32),
             slot,
             members: (0..columns).map(member).collect::<Option<_>>()?,
-            sequence_ceiling: fields.u64(112),
-            segment_ceiling: fields.u64(120),
-            payload: parse_payload(fields.u8(54), payload, &config)?,
+            sequence_ceiling: of_volume.u64(8),
+            segment_ceiling: of_volume.u64(16),
+            payload: parse_payload(fields.u8(49), payload, &config)?,
             config,
         })
     }

@@ -9,8 +9,8 @@ use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_erasure::Code;
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
-    IndexEntry, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
-    StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed,
+    SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
 use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
@@ -98,16 +98,18 @@ impl Image {
                 array: ARRAY,
                 name: "image".to_owned(),
                 scheme,
-                chunk_blocks,
-                group_rows: 4,
-                tabled,
                 write_unit: BlockCount(1),
                 zone_capacity: CAPACITY,
                 zones: ZONES,
-                volume_blocks: VOLUME_BLOCKS,
-                entry_bytes: 4,
-                writethrough: None,
                 shard: Shard::WHOLE,
+                volume: VolumeKind::Log(LogConfig {
+                    chunk_blocks,
+                    group_rows: 4,
+                    tabled,
+                    volume_blocks: VOLUME_BLOCKS,
+                    entry_bytes: 4,
+                    writethrough: None,
+                }),
             },
             members: scheme.iter().map(member).collect(),
             lineage: 7,
@@ -129,7 +131,8 @@ impl Image {
         let config = &self.config;
         let columns = config.scheme.iter().filter(|column| !absent.contains(*column));
         let scheme = config.scheme.on(columns.collect()).unwrap();
-        SegmentGeometry::new(scheme, CAPACITY, config.chunk_blocks, config.group_rows).unwrap()
+        SegmentGeometry::new(scheme, CAPACITY, config.log().chunk_blocks, config.log().group_rows)
+            .unwrap()
     }
 
     /// Appends a record to every drive.
@@ -185,7 +188,7 @@ impl Image {
             generation,
             epoch: self.epoch,
             stream: StreamKind::User,
-            tabled: self.config.tabled,
+            tabled: self.config.log().tabled,
             geometry,
             zone_capacity: CAPACITY,
             zones,
@@ -223,7 +226,7 @@ impl Image {
     ) {
         let last = u32::try_from(plan.stripes.len()).unwrap();
         let mut stripes: Vec<u32> = (group.start..group.end.min(last)).collect();
-        if self.config.tabled {
+        if self.config.log().tabled {
             let size = stripes.len();
             stripes.rotate_left(column.index() % size);
         }
@@ -251,7 +254,7 @@ impl Image {
         contents: &[Content],
     ) -> Vec<(Payload, IndexEntry)> {
         let scheme = self.geometry_without(plan.absent).scheme();
-        let per_chunk = self.config.chunk_blocks as usize;
+        let per_chunk = self.config.log().chunk_blocks as usize;
         assert_eq!(contents.len(), scheme.data() * per_chunk);
         let role = scheme.role_of(column, stripe);
         let mut blocks = Vec::new();

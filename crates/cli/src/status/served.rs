@@ -65,9 +65,9 @@ pub(crate) fn served_status(
         action: volume.action,
         epoch: volume.epoch,
         size_bytes: volume.size_bytes,
-        chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
-        group_rows: config.group_rows,
-        mode: mode_word(config.tabled).to_owned(),
+        chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: config.log().group_rows,
+        mode: mode_word(config.log().tabled).to_owned(),
         server: Some(ServerStatus {
             uptime_ns: front_ends.uptime_ns,
             exports: front_ends.exports,

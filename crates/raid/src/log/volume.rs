@@ -243,7 +243,7 @@ impl BlockDevice for Volume {
     fn info(&self) -> BlockDeviceInfo {
         let state = self.core.state.borrow();
         BlockDeviceInfo {
-            blocks: state.array.config.volume_blocks,
+            blocks: state.array.config.log().volume_blocks,
             volatile_cache: state.array.volatile && !state.array.fua_always,
             read_only: state.array.stopped.is_some(),
         }

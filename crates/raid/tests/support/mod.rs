@@ -176,7 +176,7 @@ impl Array {
         for drive in &drives {
             drive.process_kill(random.next());
         }
-        Self { shape, drives, blocks: config.volume_blocks }
+        Self { shape, drives, blocks: config.log().volume_blocks }
     }
 
     /// Whether acknowledged writes survive a power loss without a flush.

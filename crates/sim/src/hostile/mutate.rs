@@ -36,8 +36,8 @@ const EDGES: [u64; 16] = [
 /// Bytes of an envelope; the body of a structured block follows.
 const BODY: usize = 48;
 
-/// Offset of the payload of a superblock record.
-const RECORD_PAYLOAD: usize = BODY + 1160;
+/// Offset of the volume part of a superblock record; the payload follows it.
+const RECORD_VOLUME: usize = BODY + 1136;
 
 /// The drives to offer: copies of the image's drives with the input's mutations.
 pub(super) fn offered(image: &Image, input: &mut Input<'_>) -> Vec<RamDrive> {
@@ -263,7 +263,7 @@ impl FieldChange {
     fn body(input: &mut Input<'_>) -> Self {
         let at = match input.byte() % 4 {
             0 => input.below(BLOCK_BYTES),
-            1 => RECORD_PAYLOAD + input.below(64),
+            1 => RECORD_VOLUME + input.below(96),
             _ => input.below(256),
         };
         Self::new(Part::Body, at, input)
@@ -271,7 +271,7 @@ impl FieldChange {
 
     fn record(input: &mut Input<'_>) -> Self {
         let at = match input.byte() % 3 {
-            0 => RECORD_PAYLOAD + input.below(64),
+            0 => RECORD_VOLUME + input.below(96),
             _ => BODY + input.below(256),
         };
         Self::new(Part::Body, at, input)

@@ -142,9 +142,9 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         scheme: config.scheme.to_string(),
         shards: (shards > 1).then_some(shards),
         size_bytes: volume_blocks(&configs) * BLOCK_BYTES as u64,
-        chunk_bytes: u64::from(config.chunk_blocks) * BLOCK_BYTES as u64,
-        group_rows: config.group_rows,
-        mode: if config.tabled { "zone-append" } else { "zone-write" },
+        chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
+        group_rows: config.log().group_rows,
+        mode: if config.log().tabled { "zone-append" } else { "zone-write" },
         drives: request.drives.clone(),
     };
     output.result("array-create", &created, |output| {
@@ -174,7 +174,7 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
 
 /// Size of the volume, in blocks.
 fn volume_blocks(configs: &[ArrayConfig]) -> u64 {
-    let least = configs.iter().map(|config| config.volume_blocks).min().unwrap_or(0);
+    let least = configs.iter().map(|config| config.log().volume_blocks).min().unwrap_or(0);
     shards::volume_blocks(least, configs.len())
 }
 

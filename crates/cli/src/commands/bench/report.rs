@@ -4,7 +4,7 @@ use std::fs;
 
 use serde::Serialize;
 use zoneweave_emulator::Preset;
-use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, LogConfig, VolumeKind};
 use zoneweave_raid::log::{Lanes, Memory, WritePolicy};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
@@ -187,14 +187,16 @@ pub(super) fn for_each_tib() -> ForEachTib {
         scheme: Scheme::new(3, 1).expect("3+1 is a scheme"),
         zones: geometry.zones,
         zone_capacity: geometry.zone_capacity,
-        chunk_blocks: 1,
-        group_rows: GROUP_ROWS,
-        tabled: true,
         write_unit: BlockCount(1),
-        volume_blocks: (1 << 40) / 4096,
-        entry_bytes: 4,
-        writethrough: None,
         shard: Shard::WHOLE,
+        volume: VolumeKind::Log(LogConfig {
+            chunk_blocks: 1,
+            group_rows: GROUP_ROWS,
+            tabled: true,
+            volume_blocks: (1 << 40) / 4096,
+            entry_bytes: 4,
+            writethrough: None,
+        }),
     };
     let users = Lanes { count: 4, chunk_blocks: 2 };
     let policy = WritePolicy::adaptive(users, Lanes::default());

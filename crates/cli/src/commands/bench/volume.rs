@@ -167,7 +167,7 @@ impl Bench {
             options.members.push(MemberUuid(random_uuid()?));
         }
         let Session { executor, handle, .. } = &self.session;
-        let largest = zoneweave_raid::log::create::plan(&offered, &options)?.volume_blocks;
+        let largest = zoneweave_raid::log::create::plan(&offered, &options)?.log().volume_blocks;
         let blocks = largest.min(self.physical_blocks(scheme) * percent / 100);
         options.volume_blocks = Some(blocks);
         executor.run(create(&offered, &options))?;

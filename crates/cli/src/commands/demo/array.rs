@@ -73,11 +73,11 @@ impl Array {
         let offered = self.offer(0..4);
         let config =
             self.executor.run(create(&offered, &options)).map_err(|error| error.to_string())?;
-        self.model = Model::new(config.volume_blocks);
+        self.model = Model::new(config.log().volume_blocks);
         self.start()?;
         Ok(format!(
             "raid5 3+1, a volume of {} on drives of {}",
-            size(config.volume_blocks),
+            size(config.log().volume_blocks),
             size(u64::from(ZONES * ZONE_BLOCKS))
         ))
     }

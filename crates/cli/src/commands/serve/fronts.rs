@@ -71,7 +71,7 @@ pub(super) fn start_servers(
 ) -> Result<(), CliError> {
     let (ring, handle) = (&session.ring, &session.handle);
     let device = shared(device);
-    let chunk_bytes = u64::from(config.chunk_blocks) * BLOCK_BYTES as u64;
+    let chunk_bytes = u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64;
     let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
     if !places.endpoints.is_empty() {
         let name = places.export.clone().unwrap_or_else(|| config.name.clone());

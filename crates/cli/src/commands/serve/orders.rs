@@ -142,7 +142,7 @@ fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError>
         let (drive, name) = (spare.label.clone(), config.name.clone());
         CliError::SpareUnfit { drive, name, error }
     };
-    check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)
+    check_drive(geometry, config.write_unit, config.log().chunk_blocks, config.log().tabled)
         .map_err(|error| unfit(ReplaceError::DoesNotFit(error)))?;
     if geometry.zones >= config.zones && geometry.zone_capacity >= config.zone_capacity {
         return Ok(());

@@ -74,7 +74,8 @@ impl Array {
             options.members.push(MemberUuid(random_uuid()?));
         }
         let physical = u64::from(zones) * u64::from(ZONE_BLOCKS) * scheme.data() as u64;
-        let blocks = plan(&offered, &options)?.volume_blocks.min(physical * VOLUME_PERCENT / 100);
+        let blocks =
+            plan(&offered, &options)?.log().volume_blocks.min(physical * VOLUME_PERCENT / 100);
         options.volume_blocks = Some(blocks);
         let drives_memory_bytes = (drive_bytes * offered.len()) as u64;
         let session = Session::new()?;

@@ -29,7 +29,7 @@ impl Core {
 /// # Errors
 /// If it does not.
 pub(in crate::log) fn check_range(core: &Core, lba: Lba, blocks: u64) -> Result<(), BlockError> {
-    let capacity = core.state.borrow().array.config.volume_blocks;
+    let capacity = core.state.borrow().array.config.log().volume_blocks;
     match lba.0.checked_add(blocks) {
         Some(end) if end <= capacity => Ok(()),
         _ => Err(BlockError::OutOfRange { lba, blocks, capacity }),
@@ -51,7 +51,7 @@ pub(in crate::log) fn write_at_once(
     let end = lba.0.checked_add(blocks).filter(|end| blocks > 0 && *end > lba.0)?;
     {
         let state = core.state.borrow();
-        let inside = end <= state.array.config.volume_blocks;
+        let inside = end <= state.array.config.log().volume_blocks;
         let ready = inside && state.mapping.has_whole_index() && !state.writes.has_few_sequences();
         if !ready || !core.takes_writes() || state.writes.inflight.write_must_wait(&(lba.0..end)) {
             return None;

@@ -142,7 +142,7 @@ fn index_bytes(
     let stripes = policy.all_lanes(config).map(|(shape, _)| shape.stripe_blocks() as u64);
     let limit = limit.map(|limit| Limit::new(limit, space, stripes.max().unwrap_or(1)));
     match limit.filter(|limit| limit.pages() < space.mapping_blocks()) {
-        None => Index::bytes_of(config.volume_blocks, config.entry_bytes),
+        None => Index::bytes_of(config.log().volume_blocks, config.log().entry_bytes),
         Some(limit) => {
             let held = limit.most().min(space.mapping_blocks());
             Index::bytes_of_paged(space, held)

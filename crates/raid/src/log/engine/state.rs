@@ -416,7 +416,7 @@ impl State {
             assert!(segment.pages_away == counted, "pages in segment {}", segment.id);
         }
         valid.extend(pages);
-        for lba in 0..self.array.config.volume_blocks {
+        for lba in 0..self.array.config.log().volume_blocks {
             let Some(pba) = self.mapping.index.get(Lba(lba)) else { continue };
             if self.mapping.tombstones.contains_key(&pba) {
                 *trimmed.entry(pba).or_default() += 1;

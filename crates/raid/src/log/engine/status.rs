@@ -231,7 +231,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         why,
         action,
         epoch: state.array.epoch.number,
-        size_bytes: state.array.config.volume_blocks * 4096,
+        size_bytes: state.array.config.log().volume_blocks * 4096,
         mapped_bytes: mapped * 4096,
         volatile_cache: state.array.volatile && !state.array.fua_always,
         writing: writing_status(&state),

@@ -1,4 +1,5 @@
-//! The configuration of an array, as superblock records carry it.
+//! The configuration of an array, as superblock records carry it: the array's own part, and that of
+//! the volume on it.
 
 use zoneweave_zoned::BlockCount;
 
@@ -15,32 +16,56 @@ pub struct ArrayConfig {
     pub name: String,
     /// Numbers of data and parity chunks, and their columns.
     pub scheme: Scheme,
-    /// Blocks of a chunk.
-    pub chunk_blocks: u32,
-    /// Rows of a group.
-    pub group_rows: u32,
-    /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
-    pub tabled: bool,
     /// The write unit of every member's zones.
     pub write_unit: BlockCount,
     /// The usable blocks of every zone: the minimum over all members.
     pub zone_capacity: BlockCount,
     /// The zones of every member: the minimum over all members.
     pub zones: u32,
+    /// The part of a volume that it holds.
+    pub shard: Shard,
+    /// The volume on it.
+    pub volume: VolumeKind,
+}
+
+/// The volume on an array, by its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VolumeKind {
+    /// A log-structured block volume.
+    Log(LogConfig),
+}
+
+/// Configuration of a log-structured volume, fixed when it is created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogConfig {
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Rows of a group.
+    pub group_rows: u32,
+    /// Whether groups are tabled (Zone Append) or aligned (Zone Write).
+    pub tabled: bool,
     /// Blocks of the volume.
     pub volume_blocks: u64,
     /// Bytes of an index entry.
     pub entry_bytes: u8,
     /// Whether writes are acknowledged only when durable: `None` decides by the drives' caches.
     pub writethrough: Option<bool>,
-    /// The part of a volume that it holds.
-    pub shard: Shard,
 }
 
-/// Position of the write unit in the layout field; the bits below are for the rotation.
-pub(super) const UNIT_SHIFT: u32 = 4;
+impl ArrayConfig {
+    /// The configuration of the log-structured volume on the array.
+    #[must_use]
+    pub const fn log(&self) -> &LogConfig {
+        let VolumeKind::Log(log) = &self.volume;
+        log
+    }
 
-pub(super) const ROTATION_MASK: u8 = 7;
+    /// The same, to be changed before the array is created.
+    pub const fn log_mut(&mut self) -> &mut LogConfig {
+        let VolumeKind::Log(log) = &mut self.volume;
+        log
+    }
+}
 
 /// The exponent of the frame size, of which one block is the header; zero for drives with a write
 /// unit of one block.
@@ -70,16 +95,24 @@ impl ArrayConfig {
             array: ArrayUuid([0xA7; 16]),
             name: "vol0".to_owned(),
             scheme: Scheme::new(3, 1).unwrap(),
-            chunk_blocks: 1,
-            group_rows: 256,
-            tabled: true,
             write_unit: BlockCount(1),
             zone_capacity: BlockCount(4096),
             zones: 64,
-            volume_blocks: 300_000,
-            entry_bytes: 4,
-            writethrough: None,
             shard: Shard::WHOLE,
+            volume: VolumeKind::Log(LogConfig {
+                chunk_blocks: 1,
+                group_rows: 256,
+                tabled: true,
+                volume_blocks: 300_000,
+                entry_bytes: 4,
+                writethrough: None,
+            }),
         }
+    }
+
+    /// The same with a changed volume.
+    pub(crate) fn with_log(mut self, change: impl FnOnce(&mut LogConfig)) -> Self {
+        change(self.log_mut());
+        self
     }
 }

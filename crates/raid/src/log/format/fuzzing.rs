@@ -14,9 +14,9 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneId};
 
 use super::{
     ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, Death, EntryKind,
-    Envelope, FormatError, IndexBlock, IndexEntry, MemberEntry, MemberState, MemberUuid, Oob,
-    Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
-    SuperblockRecord, TombstoneBlock, TrimExtent,
+    Envelope, FormatError, IndexBlock, IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid,
+    Oob, Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
+    SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
@@ -195,16 +195,18 @@ fn record(body: RecordBody) -> SuperblockRecord {
             array: ARRAY,
             name: "fuzzed".to_owned(),
             scheme: scheme(),
-            chunk_blocks: 2,
-            group_rows: 8,
-            tabled: true,
             write_unit: BlockCount(1),
             zone_capacity: BlockCount(256),
             zones: 32,
-            volume_blocks: 10_000,
-            entry_bytes: 4,
-            writethrough: Some(true),
             shard: Shard::WHOLE,
+            volume: VolumeKind::Log(LogConfig {
+                chunk_blocks: 2,
+                group_rows: 8,
+                tabled: true,
+                volume_blocks: 10_000,
+                entry_bytes: 4,
+                writethrough: Some(true),
+            }),
         },
         lineage: 1,
         epoch: 2,

@@ -36,7 +36,7 @@ mod summary;
 mod superblock;
 mod tombstone;
 
-pub use config::ArrayConfig;
+pub use config::{ArrayConfig, LogConfig, VolumeKind};
 pub use dead::{Death, Remains};
 pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError};
 pub use header::{SegmentHeader, StreamKind};
@@ -49,4 +49,4 @@ pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 pub use zoneweave_journal::{Seed, Uuid};
 
 /// The version of everything in this module.
-pub const FORMAT_VERSION: u16 = 2;
+pub const FORMAT_VERSION: u16 = 3;

@@ -19,9 +19,7 @@ use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, Uuid};
 use crate::log::format::bounds::LBA_LIMIT;
 use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::config::{
-    ArrayConfig, ROTATION_MASK, UNIT_SHIFT, decode_unit, encode_unit,
-};
+use crate::log::format::config::{ArrayConfig, LogConfig, VolumeKind, decode_unit, encode_unit};
 use crate::log::format::envelope::display_uuid;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
@@ -119,41 +117,66 @@ struct RawMember {
     since_epoch: U64,
 }
 
+/// The first part of a record.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Raw {
+struct RawHead {
     lineage: U64,
     epoch: U64,
     epoch_tag: U64,
     record_sequence: U64,
     member: Uuid,
     slot: u8,
+    body_kind: u8,
+    volume_kind: u8,
+    reserved: u8,
+    array_bytes: U16,
+    volume_bytes: U16,
+    body_bytes: U16,
+    reserved_too: [u8; 6],
+}
+
+/// The part of every array, whatever its volume.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawArray {
     data_chunks: u8,
     parity_chunks: u8,
-    /// Bit 0: whether segments are tabled. From bit 1 on: the code of the scheme's [`Arrangement`].
-    layout: u8,
-    entry_bytes: u8,
-    durability: u8,
-    body_kind: u8,
-    name_bytes: u8,
-    name: [u8; 32],
-    chunk_blocks: U32,
-    group_rows: U32,
-    zone_capacity: U32,
-    zones: U32,
-    volume_blocks: U64,
-    sequence_ceiling: U64,
-    segment_ceiling: U64,
-    volume: U16,
+    /// The code of the scheme's [`Arrangement`].
+    arrangement: u8,
+    unit_exponent: u8,
     shard: u8,
     /// Number of other shards.
     other_shards: u8,
-    body_bytes: U32,
+    reserved: u8,
+    name_bytes: u8,
+    name: [u8; 32],
+    zone_capacity: U32,
+    zones: U32,
     members: [RawMember; MAX_COLUMNS],
 }
 
-const FIXED: usize = size_of::<Raw>();
-const _: () = assert!(size_of::<RawMember>() == 32 && FIXED == 136 + 32 * MAX_COLUMNS);
+/// The part of a log-structured volume.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawLog {
+    volume_blocks: U64,
+    sequence_ceiling: U64,
+    segment_ceiling: U64,
+    chunk_blocks: U16,
+    group_rows: U16,
+    tabled: u8,
+    entry_bytes: u8,
+    durability: u8,
+    reserved: u8,
+}
+
+/// The volume kind of a log-structured volume; 2 is reserved for zoned volumes.
+const LOG: u8 = 1;
+
+const FIXED: usize = size_of::<RawHead>() + size_of::<RawArray>() + size_of::<RawLog>();
+const _: () = assert!(size_of::<RawHead>() == 64 && size_of::<RawMember>() == 32);
+const _: () = assert!(size_of::<RawArray>() == 48 + 32 * MAX_COLUMNS && size_of::<RawLog>() == 32);
 
 /// Bytes available for a record's body.
 const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
@@ -255,18 +278,41 @@ impl SuperblockRecord {
     pub fn encode(&self) -> Bytes {
         let body = self.body.encode();
         assert!(body.len() <= BODY_BYTES, "a record body of {} bytes", body.len());
-        let raw = self.raw(u32::try_from(body.len()).expect("below 4096"));
+        let parts = [
+            self.raw_head(body.len()).as_bytes(),
+            self.raw_array().as_bytes(),
+            self.raw_log().as_bytes(),
+            &body,
+        ]
+        .concat();
+        assert!(parts.len() == FIXED + body.len(), "the parts have their sizes");
         let mut block = AlignedBuffer::zeroed(BlockCount(1));
         let bytes = block.as_mut();
-        bytes[Envelope::BYTES..Envelope::BYTES + FIXED].copy_from_slice(raw.as_bytes());
-        let at = Envelope::BYTES + FIXED;
-        bytes[at..at + body.len()].copy_from_slice(&body);
-        Envelope::seal(bytes, BlockType::Superblock, self.config.array, FIXED + body.len());
+        bytes[Envelope::BYTES..Envelope::BYTES + parts.len()].copy_from_slice(&parts);
+        Envelope::seal(bytes, BlockType::Superblock, self.config.array, parts.len());
         block.freeze()
     }
 
-    fn raw(&self, body_bytes: u32) -> Raw {
-        let small = |value: usize| u8::try_from(value).expect("at most 32");
+    fn raw_head(&self, body_bytes: usize) -> RawHead {
+        let length = |bytes: usize| u16::try_from(bytes).expect("below 4096").into();
+        RawHead {
+            lineage: self.lineage.into(),
+            epoch: self.epoch.into(),
+            epoch_tag: self.epoch_tag.into(),
+            record_sequence: self.record_sequence.into(),
+            member: self.member.0,
+            slot: self.slot.0,
+            body_kind: self.body.kind(),
+            volume_kind: LOG,
+            reserved: 0,
+            array_bytes: length(size_of::<RawArray>()),
+            volume_bytes: length(size_of::<RawLog>()),
+            body_bytes: length(body_bytes),
+            reserved_too: [0; 6],
+        }
+    }
+
+    fn raw_array(&self) -> RawArray {
         let config = &self.config;
         let mut name = [0; 32];
         name[..config.name.len()].copy_from_slice(config.name.as_bytes());
@@ -277,39 +323,39 @@ impl SuperblockRecord {
             raw.state = member.state as u8;
             raw.since_epoch = member.since_epoch.into();
         }
-        Raw {
-            lineage: self.lineage.into(),
-            epoch: self.epoch.into(),
-            epoch_tag: self.epoch_tag.into(),
-            record_sequence: self.record_sequence.into(),
-            member: self.member.0,
-            slot: self.slot.0,
+        RawArray {
             data_chunks: small(config.scheme.data()),
             parity_chunks: small(config.scheme.parity()),
-            layout: u8::from(config.tabled)
-                | config.scheme.arrangement().code() << 1
-                | encode_unit(config.write_unit).expect("a unit of drives") << UNIT_SHIFT,
-            entry_bytes: config.entry_bytes,
-            durability: match config.writethrough {
+            arrangement: config.scheme.arrangement().code(),
+            unit_exponent: encode_unit(config.write_unit).expect("a unit of drives"),
+            shard: config.shard.number(),
+            other_shards: u8::try_from(config.shard.of() - 1).expect("at most 256 shards"),
+            reserved: 0,
+            name_bytes: small(config.name.len()),
+            name,
+            zone_capacity: config.zone_capacity.0.into(),
+            zones: config.zones.into(),
+            members,
+        }
+    }
+
+    fn raw_log(&self) -> RawLog {
+        let log = self.config.log();
+        let short = |value: u32| u16::try_from(value).expect("at most 16384").into();
+        RawLog {
+            volume_blocks: log.volume_blocks.into(),
+            sequence_ceiling: self.sequence_ceiling.into(),
+            segment_ceiling: self.segment_ceiling.into(),
+            chunk_blocks: short(log.chunk_blocks),
+            group_rows: short(log.group_rows),
+            tabled: u8::from(log.tabled),
+            entry_bytes: log.entry_bytes,
+            durability: match log.writethrough {
                 None => 0,
                 Some(true) => 1,
                 Some(false) => 2,
             },
-            body_kind: self.body.kind(),
-            name_bytes: small(config.name.len()),
-            name,
-            chunk_blocks: config.chunk_blocks.into(),
-            group_rows: config.group_rows.into(),
-            zone_capacity: config.zone_capacity.0.into(),
-            zones: config.zones.into(),
-            volume_blocks: config.volume_blocks.into(),
-            sequence_ceiling: self.sequence_ceiling.into(),
-            segment_ceiling: self.segment_ceiling.into(),
-            volume: 0.into(),
-            shard: config.shard.number(),
-            other_shards: u8::try_from(config.shard.of() - 1).expect("at most 256 shards"),
-            body_bytes: body_bytes.into(),
-            members,
+            reserved: 0,
         }
     }
 
@@ -319,84 +365,118 @@ impl SuperblockRecord {
     /// The first violation of the format.
     pub fn decode(block: &[u8]) -> Result<Self, FormatError> {
         let (array, payload) = Envelope::open(block, BlockType::Superblock)?;
-        let (raw, body) =
-            Raw::ref_from_prefix(payload).map_err(|_| FormatError::Field { field: "length" })?;
-        if body.len() != raw.body_bytes.get() as usize {
+        let length = || FormatError::Field { field: "length" };
+        let (head, rest) = RawHead::ref_from_prefix(payload).map_err(|_| length())?;
+        let bytes = |length: U16| usize::from(length.get());
+        let (array_part, rest) = rest.split_at_checked(bytes(head.array_bytes)).ok_or(length())?;
+        let (log_part, body) = rest.split_at_checked(bytes(head.volume_bytes)).ok_or(length())?;
+        if body.len() != bytes(head.body_bytes) {
             return Err(FormatError::Field { field: "body length" });
         }
-        let config = decode_config(array, raw)?;
+        if head.volume_kind != LOG {
+            return Err(FormatError::Field { field: "volume kind" });
+        }
+        let raw = RawArray::ref_from_bytes(array_part).map_err(|_| length())?;
+        let log = RawLog::ref_from_bytes(log_part).map_err(|_| length())?;
+        let config = decode_config(array, raw, log)?;
         let columns = config.scheme.columns();
-        if usize::from(raw.slot) >= columns {
+        if usize::from(head.slot) >= columns {
             return Err(FormatError::Field { field: "slot" });
         }
-        let numbers = [raw.sequence_ceiling, raw.segment_ceiling, raw.epoch, raw.record_sequence];
+        let numbers = [log.sequence_ceiling, log.segment_ceiling, head.epoch, head.record_sequence];
         if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
             return Err(FormatError::Field { field: "ceiling" });
         }
         let members = raw.members[..columns].iter().map(decode_member);
         Ok(Self {
-            lineage: raw.lineage.get(),
-            epoch: raw.epoch.get(),
-            epoch_tag: raw.epoch_tag.get(),
-            record_sequence: raw.record_sequence.get(),
-            slot: Column(raw.slot),
-            member: MemberUuid(raw.member),
+            lineage: head.lineage.get(),
+            epoch: head.epoch.get(),
+            epoch_tag: head.epoch_tag.get(),
+            record_sequence: head.record_sequence.get(),
+            slot: Column(head.slot),
+            member: MemberUuid(head.member),
             members: members.collect::<Result<_, _>>()?,
-            sequence_ceiling: raw.sequence_ceiling.get(),
-            segment_ceiling: raw.segment_ceiling.get(),
-            body: RecordBody::decode(raw.body_kind, body, &config)?,
+            sequence_ceiling: log.sequence_ceiling.get(),
+            segment_ceiling: log.segment_ceiling.get(),
+            body: RecordBody::decode(head.body_kind, body, &config)?,
             config,
         })
     }
 }
 
-fn decode_config(array: ArrayUuid, raw: &Raw) -> Result<ArrayConfig, FormatError> {
+fn small(value: usize) -> u8 {
+    u8::try_from(value).expect("at most 32")
+}
+
+fn decode_config(
+    array: ArrayUuid,
+    raw: &RawArray,
+    log: &RawLog,
+) -> Result<ArrayConfig, FormatError> {
     let field = |field| FormatError::Field { field };
-    let arrangement =
-        Arrangement::of_code(raw.layout >> 1 & ROTATION_MASK).ok_or(field("layout"))?;
-    let write_unit = decode_unit(raw.layout >> UNIT_SHIFT).ok_or(field("layout"))?;
+    let arrangement = Arrangement::of_code(raw.arrangement).ok_or(field("arrangement"))?;
+    let write_unit = decode_unit(raw.unit_exponent).ok_or(field("unit"))?;
     let (data, parity) = (raw.data_chunks.into(), raw.parity_chunks.into());
     let scheme = Scheme::arranged(arrangement, data, parity).map_err(|_| field("scheme"))?;
     let name = raw.name.get(..usize::from(raw.name_bytes)).ok_or(field("name"))?;
     let name = std::str::from_utf8(name).map_err(|_| field("name"))?;
+    let shard = Shard::new(raw.shard.into(), usize::from(raw.other_shards) + 1);
+    let shard = shard.filter(|shard| shard.array(array) == array);
+    let config = ArrayConfig {
+        array,
+        name: name.to_owned(),
+        scheme,
+        write_unit,
+        zone_capacity: BlockCount(raw.zone_capacity.get()),
+        zones: raw.zones.get(),
+        shard: shard.ok_or(field("shard"))?,
+        volume: VolumeKind::Log(decode_log(log)?),
+    };
+    check_sizes(&config)?;
+    Ok(config)
+}
+
+fn decode_log(raw: &RawLog) -> Result<LogConfig, FormatError> {
+    let field = |field| FormatError::Field { field };
     let writethrough = match raw.durability {
         0 => None,
         1 => Some(true),
         2 => Some(false),
         _ => return Err(field("durability")),
     };
-    let chunk = raw.chunk_blocks.get();
-    if !(1..=1024).contains(&chunk) || !chunk.is_multiple_of(write_unit.0) {
-        return Err(field("chunk blocks"));
-    }
-    if !(1..=MAX_SEAL_ROWS).contains(&raw.group_rows.get()) {
-        return Err(field("group rows"));
+    if raw.tabled > 1 {
+        return Err(field("tabled"));
     }
     if !matches!(raw.entry_bytes, 4 | 5 | 8) {
-        return Err(field("layout"));
+        return Err(field("entry bytes"));
     }
-    let (zones, capacity) = (raw.zones.get(), raw.zone_capacity.get());
-    let raw_blocks = (u64::from(zones) * u64::from(capacity)).saturating_mul(scheme.data() as u64);
-    if capacity > 1 << 28 || raw.volume_blocks.get() > raw_blocks.min(LBA_LIMIT) {
-        return Err(field("volume size"));
-    }
-    let shard = Shard::new(raw.shard.into(), usize::from(raw.other_shards) + 1);
-    let shard = shard.filter(|shard| shard.array(array) == array);
-    Ok(ArrayConfig {
-        array,
-        name: name.to_owned(),
-        scheme,
-        chunk_blocks: raw.chunk_blocks.get(),
-        group_rows: raw.group_rows.get(),
-        tabled: raw.layout & 1 == 1,
-        write_unit,
-        zone_capacity: BlockCount(capacity),
-        zones,
+    Ok(LogConfig {
+        chunk_blocks: raw.chunk_blocks.get().into(),
+        group_rows: raw.group_rows.get().into(),
+        tabled: raw.tabled == 1,
         volume_blocks: raw.volume_blocks.get(),
         entry_bytes: raw.entry_bytes,
         writethrough,
-        shard: shard.ok_or(field("shard"))?,
     })
+}
+
+/// Checks the sizes of a volume against those of its array.
+fn check_sizes(config: &ArrayConfig) -> Result<(), FormatError> {
+    let field = |field| FormatError::Field { field };
+    let (log, capacity) = (config.log(), config.zone_capacity.0);
+    let chunk = log.chunk_blocks;
+    if !(1..=1024).contains(&chunk) || !chunk.is_multiple_of(config.write_unit.0) {
+        return Err(field("chunk blocks"));
+    }
+    if !(1..=MAX_SEAL_ROWS).contains(&log.group_rows) {
+        return Err(field("group rows"));
+    }
+    let blocks = u64::from(config.zones) * u64::from(capacity);
+    let blocks = blocks.saturating_mul(config.scheme.data() as u64);
+    if capacity > 1 << 28 || log.volume_blocks > blocks.min(LBA_LIMIT) {
+        return Err(field("volume size"));
+    }
+    Ok(())
 }
 
 fn decode_member(raw: &RawMember) -> Result<MemberEntry, FormatError> {
@@ -423,11 +503,8 @@ mod tests {
             since_epoch: u64::from(byte),
         };
         SuperblockRecord {
-            config: ArrayConfig {
-                scheme: Scheme::new(2, 1).unwrap(),
-                writethrough: Some(false),
-                ..ArrayConfig::sample()
-            },
+            config: ArrayConfig { scheme: Scheme::new(2, 1).unwrap(), ..ArrayConfig::sample() }
+                .with_log(|log| log.writethrough = Some(false)),
             lineage: 1,
             epoch: 2,
             epoch_tag: 3,
@@ -475,15 +552,43 @@ mod tests {
         for tabled in [false, true] {
             let mut record = sample(RecordBody::State);
             record.config.scheme = Scheme::arranged(Arrangement::Fixed, 2, 1).unwrap();
-            record.config.tabled = tabled;
+            record.config.log_mut().tabled = tabled;
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
+        }
+    }
+
+    /// A later release may put another volume on an array.
+    #[test]
+    fn another_volume_kind_is_refused() {
+        let record = sample(RecordBody::State);
+        let mut block = record.encode().to_vec();
+        let at = Envelope::BYTES + 50;
+        assert_eq!(block[at], LOG);
+        block[at] = 2;
+        Envelope::seal(&mut block, BlockType::Superblock, record.config.array, FIXED);
+        let error = FormatError::Field { field: "volume kind" };
+        assert_eq!(SuperblockRecord::decode(&block), Err(error));
+    }
+
+    /// Each part has a length of its own, and no other one is known yet.
+    #[test]
+    fn parts_of_another_length_are_refused() {
+        let record = sample(RecordBody::State);
+        for at in [52, 54, 56].map(|at| Envelope::BYTES + at) {
+            for change in [1, 0xFF] {
+                let mut block = record.encode().to_vec();
+                block[at] = block[at].wrapping_add(change);
+                Envelope::seal(&mut block, BlockType::Superblock, record.config.array, FIXED);
+                let refused = SuperblockRecord::decode(&block);
+                assert!(matches!(refused, Err(FormatError::Field { .. })), "{refused:?}");
+            }
         }
     }
 
     #[test]
     fn a_volume_larger_than_its_drives_is_refused() {
         let mut record = sample(RecordBody::State);
-        record.config.volume_blocks = 64 * 4096 * 2 + 1;
+        record.config.log_mut().volume_blocks = 64 * 4096 * 2 + 1;
         let error = FormatError::Field { field: "volume size" };
         assert_eq!(SuperblockRecord::decode(&record.encode()), Err(error));
     }
@@ -492,7 +597,7 @@ mod tests {
     fn impossible_drive_sizes_are_refused_without_overflow() {
         let mut record = sample(RecordBody::State);
         record.config.zones = u32::MAX;
-        record.config.volume_blocks = (1 << 40) + 1;
+        record.config.log_mut().volume_blocks = (1 << 40) + 1;
         let error = FormatError::Field { field: "volume size" };
         for capacity in [1 << 28, u32::MAX] {
             record.config.zone_capacity = BlockCount(capacity);

@@ -326,7 +326,8 @@ fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<u64> {
             (found.identity.lba == lba).then_some(found.identity.sequence)
         }
         ContentKind::Tombstone => {
-            let (array, blocks) = (state.array.config.array, state.array.config.volume_blocks);
+            let (array, blocks) =
+                (state.array.config.array, state.array.config.log().volume_blocks);
             let tombstone = TombstoneBlock::decode(&found.data, array, blocks).ok()?;
             let covers = |extent: &&TrimExtent| {
                 (extent.lba.0..extent.lba.0 + extent.blocks).contains(&lba.0)

@@ -87,7 +87,7 @@ fn valid_of(state: &State) -> Valid {
 /// Asserts that examining each entry gives the same counts.
 fn assert_counted(state: &State, before: &Valid) {
     let mut expected = before.clone();
-    let blocks = (0..state.array.config.volume_blocks).map(Lba);
+    let blocks = (0..state.array.config.log().volume_blocks).map(Lba);
     for pba in blocks.filter_map(|lba| state.mapping.index.get(lba)) {
         if !state.mapping.tombstones.contains_key(&pba) {
             *expected.entry(state.space.place(pba).slot).or_default() += 1;

@@ -64,7 +64,7 @@ impl Array {
     ) -> Self {
         let devices = || members.iter().filter_map(|member| member.device.as_ref());
         let volatile = devices().any(|device| device.geometry().volatile_cache);
-        let writethrough = config.writethrough.unwrap_or(!volatile);
+        let writethrough = config.log().writethrough.unwrap_or(!volatile);
         let mut array = Self {
             seed: Seed::of(config.array),
             config,

@@ -14,7 +14,8 @@ use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
 use crate::log::format::{
-    ArrayConfig, ArrayUuid, MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord,
+    ArrayConfig, ArrayUuid, LogConfig, MemberEntry, MemberState, MemberUuid, RecordBody,
+    SuperblockRecord, VolumeKind,
 };
 use crate::log::members::offered::OfferedDrive;
 use crate::log::members::superblock::cursor::mark_event;
@@ -194,16 +195,18 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
         array: options.array,
         name: options.name.clone(),
         scheme,
-        chunk_blocks: options.chunk_blocks,
-        group_rows: options.group_rows,
-        tabled: options.tabled,
         write_unit,
         zone_capacity: capacity,
         zones,
-        volume_blocks,
-        entry_bytes,
-        writethrough: options.writethrough,
         shard: options.shard,
+        volume: VolumeKind::Log(LogConfig {
+            chunk_blocks: options.chunk_blocks,
+            group_rows: options.group_rows,
+            tabled: options.tabled,
+            volume_blocks,
+            entry_bytes,
+            writethrough: options.writethrough,
+        }),
     })
 }
 
@@ -230,12 +233,13 @@ fn fit_to_usable(
     let fewest = reports.iter().map(usable).min().unwrap_or(0);
     let fewest = u32::try_from(fewest).unwrap_or(u32::MAX).min(config.zones);
     let (unit, capacity) = (config.write_unit, config.zone_capacity);
-    let (chunk, group) = (config.chunk_blocks, config.group_rows);
+    let (chunk, group) = (config.log().chunk_blocks, config.log().group_rows);
     let (shape, _) = check_shape(config.scheme, unit, capacity, fewest, chunk, group)?;
     if options.volume_blocks.is_none() {
-        config.volume_blocks = config.volume_blocks.min(largest_volume(&shape, fewest));
+        config.log_mut().volume_blocks =
+            config.log().volume_blocks.min(largest_volume(&shape, fewest));
     }
-    Ok(check_size(&shape, fewest, config.volume_blocks)?)
+    Ok(check_size(&shape, fewest, config.log().volume_blocks)?)
 }
 
 async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2], CreateError> {

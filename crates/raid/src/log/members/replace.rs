@@ -151,7 +151,7 @@ fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<()
 pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), ReplaceError> {
     let config = &state.array.config;
     let geometry = device.geometry();
-    check_drive(geometry, config.write_unit, config.chunk_blocks, config.tabled)
+    check_drive(geometry, config.write_unit, config.log().chunk_blocks, config.log().tabled)
         .map_err(ReplaceError::DoesNotFit)?;
     state.writes.policy.check_drive(config, geometry)?;
     if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {

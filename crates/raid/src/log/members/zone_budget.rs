@@ -73,7 +73,7 @@ impl State {
     fn blocks_kept(&self) -> u64 {
         let pages =
             self.mapping.offload.as_ref().map_or(0, |_| self.checkpoints.space.mapping_blocks());
-        self.array.config.volume_blocks + pages
+        self.array.config.log().volume_blocks + pages
     }
 
     /// Whether the members' remaining zones suffice for the requested policy. If not, that is no

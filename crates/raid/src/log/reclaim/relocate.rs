@@ -144,7 +144,7 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
         let state = core.state.borrow();
         let of_volume = |entry: &IndexEntry| {
             matches!(entry.kind, EntryKind::Data | EntryKind::Lost)
-                && entry.lba.0 < state.array.config.volume_blocks
+                && entry.lba.0 < state.array.config.log().volume_blocks
         };
         let told = listed.iter().filter(|(_, entry)| of_volume(entry));
         told.map(|(_, entry)| entry.lba.0..entry.lba.0 + 1).collect::<Vec<_>>()
@@ -421,7 +421,7 @@ fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -
 fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {
     match entry.kind {
         EntryKind::Data | EntryKind::Lost => {
-            entry.lba.0 < state.array.config.volume_blocks
+            entry.lba.0 < state.array.config.log().volume_blocks
                 && state.mapping.index.get(entry.lba) == Some(pba)
         }
         EntryKind::Tombstone => state.mapping.tombstones.contains_key(&pba),
@@ -441,7 +441,7 @@ async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 
 /// Searches the index for blocks in a segment; `None` if that is impossible.
 async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<BlockPlace>> {
-    let blocks = core.state.borrow().array.config.volume_blocks;
+    let blocks = core.state.borrow().array.config.log().volume_blocks;
     let mut found = BTreeSet::new();
     let mut start = 0;
     while start < blocks {
@@ -459,7 +459,7 @@ async fn search_index(core: &Rc<Core>, slot: SegmentSlot) -> Option<BTreeSet<Blo
 /// The blocks of the volume whose pages change when these blocks are relocated, if each concerns
 /// one block.
 fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<Range<u64>> {
-    let blocks = state.array.config.volume_blocks;
+    let blocks = state.array.config.log().volume_blocks;
     let lbas = read.iter().flat_map(|((_, entry), found)| {
         let listed = matches!(entry.kind, EntryKind::Data | EntryKind::Lost).then_some(entry.lba);
         let found = found.as_ref().map(|found| found.identity);

@@ -324,8 +324,8 @@ fn finish(
         config.write_unit,
         config.zone_capacity,
         config.zones,
-        config.chunk_blocks,
-        config.group_rows,
+        config.log().chunk_blocks,
+        config.log().group_rows,
     )?;
     let missing = config.scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
     if !config.scheme.survives(missing) {
@@ -372,7 +372,7 @@ fn finish(
     let state = State {
         registry: Registry::recovered(seals, dead, roster, segment_ceiling),
         mapping: Mapping::new(&space, offload),
-        reclaim: Reclaim::new(policy.window_segments(&config), config.volume_blocks),
+        reclaim: Reclaim::new(policy.window_segments(&config), config.log().volume_blocks),
         smallest: policy.smallest_shape(&config),
         writes: Writes::new(chosen_policy, streams, sequence_ceiling, segment_ceiling),
         geometry,

@@ -116,8 +116,8 @@ fn free(
 
 fn count_mapped(state: &State) -> Mapped {
     let mut mapped = BTreeMap::new();
-    for pba in
-        (0..state.array.config.volume_blocks).filter_map(|lba| state.mapping.index.get(Lba(lba)))
+    for pba in (0..state.array.config.log().volume_blocks)
+        .filter_map(|lba| state.mapping.index.get(Lba(lba)))
     {
         *mapped.entry(state.space.place(pba).slot).or_default() += 1;
     }

@@ -269,7 +269,7 @@ async fn give_up(core: &Rc<Core>) -> Unusable {
 
 /// Members may have lost zones since the policy was chosen.
 fn check_policy(state: &State) -> Result<(), PolicyError> {
-    let blocks = state.array.config.volume_blocks;
+    let blocks = state.array.config.log().volume_blocks;
     if !state.has_zones_for_pages() {
         mark(Mark::OffloadRefused);
         return Err(PolicyError::TooFullToOffload { blocks });

@@ -57,7 +57,7 @@ pub(super) async fn build_index(
     core: &Rc<Core>,
     weak: Vec<WeakBlock>,
 ) -> Result<Vec<Candidate>, Unusable> {
-    let blocks = core.state.borrow().array.config.volume_blocks;
+    let blocks = core.state.borrow().array.config.log().volume_blocks;
     let slots = replayed_segments(&core.state.borrow());
     let mut weak = Weak::read(core, weak).await;
     if let Some(pages) = pages_asked_for(core, &slots, &weak) {
@@ -124,7 +124,7 @@ const PAGES_BEFORE: usize = 256;
 /// must be exact, or an unreadable page could not be rebuilt.
 fn pages_asked_for(core: &Core, slots: &[SegmentSlot], weak: &Weak) -> Option<Vec<Page>> {
     let state = core.state.borrow();
-    let little = state.array.config.volume_blocks / REPLAYED_PART;
+    let little = state.array.config.log().volume_blocks / REPLAYED_PART;
     let little = replayed_blocks(&state, slots) <= PARTITION_BLOCKS.max(little);
     let plenty = state.need_now() == Need::Nothing;
     // A page that decays must not become an error: without lost members it can be reconstructed.
@@ -222,7 +222,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let _pins = pin_all(core, &[place]);
     let found = read_places(core, &[place]).await.pop().flatten();
     let mut state = core.state.borrow_mut();
-    let (array, blocks) = (state.array.config.array, state.array.config.volume_blocks);
+    let (array, blocks) = (state.array.config.array, state.array.config.log().volume_blocks);
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     if decoded.is_none() {
         mark(Mark::TombstoneUnreadable);

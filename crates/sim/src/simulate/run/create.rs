@@ -103,7 +103,7 @@ fn attempt(harness: &Harness, wipe: bool, mut stops: impl FnMut(u64) -> bool) ->
     match made {
         None => Attempt::CutShort,
         Some(Ok(config)) => {
-            harness.blocks.set(config.volume_blocks);
+            harness.blocks.set(config.log().volume_blocks);
             Attempt::Made
         }
         Some(Err(error)) => Attempt::Failed(error.to_string()),

@@ -83,10 +83,10 @@ impl AddressSpace {
     pub fn of(config: &ArrayConfig) -> Self {
         let space = PbaSpace::new(config.scheme, config.zone_capacity);
         let slots = segment_slots(config);
-        let entry_bytes = config.entry_bytes.max(space.entry_bytes(slots));
+        let entry_bytes = config.log().entry_bytes.max(space.entry_bytes(slots));
         Self {
             array: config.array,
-            volume_blocks: config.volume_blocks,
+            volume_blocks: config.log().volume_blocks,
             entry_bytes,
             page_entries: mapping_entries(entry_bytes),
             slots,

@@ -202,7 +202,7 @@ impl State {
     #[must_use]
     pub(in crate::log) fn is_page_away(&self, first: Lba, at: Pba) -> bool {
         self.mapping.offload.is_some()
-            && first.0 < self.array.config.volume_blocks
+            && first.0 < self.array.config.log().volume_blocks
             && self.is_away(self.mapping.index.page_of(first))
             && self.page_at(self.mapping.index.page_of(first)) == Some(at)
     }

@@ -138,7 +138,7 @@ pub(in crate::log) fn pending_of(
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
         {
-            if identity.lba.0 >= state.array.config.volume_blocks
+            if identity.lba.0 >= state.array.config.log().volume_blocks
                 || state.mapping.index.get(identity.lba) != Some(pba)
             {
                 mark(Mark::DiedBeforeMove);
@@ -172,7 +172,7 @@ pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u
 /// Marks the blocks of the volume that point at an unreadable block of unknown contents. They get a
 /// new sequence: reading them is then an error for certain, and never returns an older version.
 fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
-    let lbas = (0..state.array.config.volume_blocks).map(Lba);
+    let lbas = (0..state.array.config.log().volume_blocks).map(Lba);
     let pointing: Vec<_> = lbas.filter(|lba| state.mapping.index.get(*lba) == Some(pba)).collect();
     if pointing.is_empty() {
         return Vec::new();
@@ -186,7 +186,7 @@ fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
 /// every other segment are dropped: nothing is left that they could hide.
 fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
     let array = state.array.config.array;
-    let blocks = state.array.config.volume_blocks;
+    let blocks = state.array.config.log().volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     let slot = state.space.place(pba).slot;
     let oldest = state.segments.oldest_sequence(slot);

@@ -49,7 +49,7 @@ impl Mover {
             let state = core.state.borrow();
             (
                 state.array.config.array,
-                state.array.config.volume_blocks,
+                state.array.config.log().volume_blocks,
                 state.mapping.tombstones.contains_key(&pba),
             )
         };

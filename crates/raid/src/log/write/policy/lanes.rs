@@ -13,7 +13,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::limits::FREE_BESIDE_LANES;
 use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
-use crate::log::format::{ArrayConfig, MAX_SEAL_ROWS};
+use crate::log::format::{ArrayConfig, LogConfig, MAX_SEAL_ROWS};
 use crate::log::write::lane::LaneMode;
 use crate::log::write::lane::{ChunkClass, Lane, LaneRequests};
 use crate::log::write::stream::Stream;
@@ -184,7 +184,7 @@ impl WritePolicy {
     /// One segment of the array's own shape.
     #[must_use]
     pub fn of_array(config: &ArrayConfig) -> Self {
-        let ArrayConfig { chunk_blocks, group_rows, tabled, .. } = *config;
+        let LogConfig { chunk_blocks, group_rows, tabled, .. } = *config.log();
         let mode = if tabled { LaneMode::Append } else { LaneMode::Gather };
         let lane = LaneOptions { chunk_blocks, group_rows, mode };
         Self {
@@ -335,7 +335,7 @@ impl WritePolicy {
         if self.is_like_array(config) {
             return Ok(());
         }
-        let (blocks, zones) = (config.volume_blocks, config.zones);
+        let (blocks, zones) = (config.log().volume_blocks, config.zones);
         if !self.holds_undecided(config, self.user_lanes()) {
             return Err(PolicyError::ManyLanes { lanes: self.user_lanes() });
         }
@@ -411,7 +411,8 @@ impl WritePolicy {
 
     /// Segments beyond the ones that the volume needs.
     fn spare_segments(&self, config: &ArrayConfig) -> u32 {
-        let needed = zones_needed(&self.smallest_shape(config), config.volume_blocks, config.zones);
+        let needed =
+            zones_needed(&self.smallest_shape(config), config.log().volume_blocks, config.zones);
         config.zones.saturating_sub(needed)
     }
 

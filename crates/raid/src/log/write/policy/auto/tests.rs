@@ -8,7 +8,7 @@ use crate::log::write::lane::LaneMode;
 use crate::log::write::policy::lanes::LaneOptions;
 
 fn config() -> ArrayConfig {
-    ArrayConfig { chunk_blocks: 4, volume_blocks: 400_000, ..ArrayConfig::sample() }
+    ArrayConfig::sample().with_log(|log| (log.chunk_blocks, log.volume_blocks) = (4, 400_000))
 }
 
 fn drive(max_active: Option<u32>) -> Geometry {
@@ -65,7 +65,8 @@ fn the_drive_that_allows_the_fewest_active_zones_decides() {
 
 #[test]
 fn zones_too_small_for_what_a_crash_leaves_of_many_segments_have_fewer() {
-    let config = ArrayConfig { zone_capacity: BlockCount(10), volume_blocks: 100, ..config() };
+    let config = ArrayConfig { zone_capacity: BlockCount(10), ..config() };
+    let config = config.with_log(|log| log.volume_blocks = 100);
     let chosen = chosen(&config, &[drive(Some(14))]);
     assert_eq!(chosen.refused.first(), Some(&PolicyError::ManyLanes { lanes: 4 }));
     assert!(chosen.policy.user_lanes() < 4);
@@ -74,9 +75,10 @@ fn zones_too_small_for_what_a_crash_leaves_of_many_segments_have_fewer() {
 
 #[test]
 fn a_volume_too_large_for_padding_has_smaller_chunks() {
-    let small = ArrayConfig { chunk_blocks: 1, zone_capacity: BlockCount(64), ..config() };
+    let small = ArrayConfig { zone_capacity: BlockCount(64), ..config() };
+    let small = small.with_log(|log| log.chunk_blocks = 1);
     let shape = WritePolicy::of_array(&small).smallest_shape(&small);
-    let full = ArrayConfig { volume_blocks: largest_volume(&shape, 64), ..small };
+    let full = small.with_log(|log| log.volume_blocks = largest_volume(&shape, 64));
     let chosen = chosen(&full, &[drive(Some(14))]);
     assert!(matches!(chosen.refused[..], [PolicyError::TooFull { .. }, ..]), "{chosen:?}");
     assert_eq!(chosen.policy.check(&full), Ok(()));
@@ -85,9 +87,10 @@ fn a_volume_too_large_for_padding_has_smaller_chunks() {
 /// Every array can be written in its own shape; only better policies may be refused.
 #[test]
 fn an_array_that_nothing_else_fits_is_written_as_it_was_made() {
-    let tiny = ArrayConfig { zone_capacity: BlockCount(8), chunk_blocks: 1, zones: 6, ..config() };
+    let tiny = ArrayConfig { zone_capacity: BlockCount(8), zones: 6, ..config() };
+    let tiny = tiny.with_log(|log| log.chunk_blocks = 1);
     let shape = WritePolicy::of_array(&tiny).smallest_shape(&tiny);
-    let full = ArrayConfig { volume_blocks: largest_volume(&shape, 6) + 30, ..tiny };
+    let full = tiny.with_log(|log| log.volume_blocks = largest_volume(&shape, 6) + 30);
     let chosen = chosen(&full, &[drive(Some(14))]);
     assert_eq!(chosen.policy, WritePolicy::of_array(&full));
     assert!(!chosen.refused.is_empty());

@@ -5,12 +5,8 @@ use zoneweave_zoned::BlockCount;
 use super::*;
 
 fn config() -> ArrayConfig {
-    ArrayConfig {
-        zone_capacity: BlockCount(1024),
-        zones: 40,
-        volume_blocks: 20_000,
-        ..ArrayConfig::sample()
-    }
+    ArrayConfig { zone_capacity: BlockCount(1024), zones: 40, ..ArrayConfig::sample() }
+        .with_log(|log| log.volume_blocks = 20_000)
 }
 
 const SMALL: Lanes = Lanes { count: 3, chunk_blocks: 2 };
@@ -48,7 +44,7 @@ fn what_does_not_fit_is_refused() {
 fn narrow_segments_are_left_out_where_a_policy_fits_without_them_alone() {
     let lanes = |count| Lanes { count, chunk_blocks: 128 };
     let policy = |count| WritePolicy::adaptive(lanes(count), Lanes::default());
-    let config = ArrayConfig { volume_blocks: 1000, ..config() };
+    let config = config().with_log(|log| log.volume_blocks = 1000);
     let narrow = |count| {
         assert_eq!(policy(count).check(&config), Ok(()));
         policy(count).narrow_shape(&config).is_some()
