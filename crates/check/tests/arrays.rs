@@ -11,7 +11,7 @@ use zoneweave_raid::log::format::checkpoint::{
 };
 use zoneweave_raid::log::format::{
     Death, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
-    SegmentHeader,
+    SegmentHeader, SegmentId,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
@@ -187,7 +187,8 @@ fn a_seal_overrules_a_stripe_that_looks_complete() {
     let plan = SegmentPlan::new(1, 2, stripes(&image, 6, 0, 10));
     image.segment(&plan);
     assert_eq!(image.check(&[]).report.counts.mapped_blocks, 12);
-    let seal = SealRecord { segment: 1, generation: 501, rows: 4, valid: vec![false, true] };
+    let seal =
+        SealRecord { segment: SegmentId(1), generation: 501, rows: 4, valid: vec![false, true] };
     image.record(RecordBody::Seals(vec![seal.clone()]));
     let checked = image.check(&[]);
     assert!(checked.report.clean, "{:#?}", checked.report.findings);
@@ -536,8 +537,8 @@ fn with_checkpoint() -> Image {
         shard: ShardId::default(),
         number: 1,
         coverage: Coverage { covered: 300, sequence: 300 },
-        replay_from: 2,
-        root: BlockLocation { segment: 1, generation: 501, column, block },
+        replay_from: SegmentId(2),
+        root: BlockLocation { segment: SegmentId(1), generation: 501, column, block },
     }));
     image
 }

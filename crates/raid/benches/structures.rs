@@ -12,7 +12,7 @@ use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, Coverage, ShardId, StoredEntries, StoredPage, mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed, SegmentId,
 };
 use zoneweave_raid::log::measuring::{MeasuredInFlight, MeasuredIndex};
 use zoneweave_raid::scheme::Column;
@@ -86,7 +86,7 @@ fn footers(criterion: &mut Criterion) {
     let entry =
         |at: u32| IndexEntry { sequence: u64::from(at), lba: Lba(at.into()), ..IndexEntry::EMPTY };
     let block = IndexBlock {
-        segment: 1,
+        segment: SegmentId(1),
         generation: 1,
         column: Column::of(0),
         span: 0,

@@ -18,8 +18,8 @@ use zoneweave_raid::log::format::checkpoint::{
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
     LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster,
-    SealRecord, Seed, SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
-    VolumeKind,
+    SealRecord, Seed, SegmentHeader, SegmentId, StreamKind, SuperblockRecord, TombstoneBlock,
+    TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
@@ -90,7 +90,7 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
             member(4, MemberState::Online),
         ],
         sequence_ceiling: 0x0102_0304_0506_0708,
-        segment_ceiling: 0x1112_1314,
+        segment_ceiling: SegmentId(0x1112_1314),
         body,
     }
 }
@@ -98,12 +98,17 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
 #[test]
 fn superblock_records_keep_their_bytes() {
     let seal = SealRecord {
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         rows: 640,
         valid: (0..64).map(|stripe| stripe % 5 < 2).collect(),
     };
-    let next = SealRecord { segment: 5, generation: 6, rows: 7, valid: vec![true, false, true] };
+    let next = SealRecord {
+        segment: SegmentId(5),
+        generation: 6,
+        rows: 7,
+        valid: vec![true, false, true],
+    };
     let bodies = [
         ("superblock-state", RecordBody::State),
         ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
@@ -154,7 +159,7 @@ fn superblock_records_keep_their_bytes() {
 fn segment_headers_keep_their_bytes() {
     let scheme = Scheme::new(3, 2).unwrap();
     let header = SegmentHeader {
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         epoch: 5,
         stream: StreamKind::Relocation,
@@ -196,7 +201,7 @@ fn what_is_on_drives_without_metadata_keeps_its_bytes() {
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
     let (scheme, capacity) = (Scheme::new(3, 2).unwrap(), BlockCount(241_248));
     let header = SegmentHeader {
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         epoch: 5,
         stream: StreamKind::User,
@@ -248,7 +253,7 @@ fn index_blocks_keep_their_bytes() {
         stripe_in_group: 0x0A0B + at,
     });
     let block = IndexBlock {
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         column: Column(3),
         span: 0x0C0D,
@@ -316,7 +321,7 @@ const COVERAGE: Coverage =
 
 fn location() -> BlockLocation {
     BlockLocation {
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         column: Column(4),
         block: ChunkBlock(0x0004_0506),
@@ -328,7 +333,7 @@ fn pointer() -> CheckpointPointer {
         shard: SHARD,
         number: 0x4142_4344,
         coverage: COVERAGE,
-        replay_from: 0x5152_5354,
+        replay_from: SegmentId(0x5152_5354),
         root: location(),
     }
 }
@@ -371,7 +376,7 @@ fn validity_blocks_keep_their_bytes() {
     let space = space(4);
     let block = |first: u32| ValidityBlock {
         shard: SHARD,
-        segment: 0x2122_2324_2526_2728,
+        segment: SegmentId(0x2122_2324_2526_2728),
         generation: 0x3132_3334_3536_3738,
         column: Column(3),
         first: ChunkBlock(first),
@@ -411,7 +416,7 @@ fn directory_blocks_keep_their_bytes() {
 fn checkpoint_roots_keep_their_bytes() {
     let space = space(4);
     let segment = |slot: u32| SegmentEntry {
-        segment: 0x2122_2324_2526_0000 + u64::from(slot),
+        segment: SegmentId(0x2122_2324_2526_0000).plus(slot.into()),
         generation: 0x3132_3334_3536_0000 + u64::from(slot),
         live_blocks: 0x0001_0203,
         min_sequence: 0x0142_4344_4546_4748,
@@ -425,7 +430,7 @@ fn checkpoint_roots_keep_their_bytes() {
         shard: SHARD,
         number: 0x4142_4344,
         coverage: COVERAGE,
-        replay_from: 0x5152_5354,
+        replay_from: SegmentId(0x5152_5354),
         totals: RootTotals {
             segments: 130,
             mapping_directories: 2001,

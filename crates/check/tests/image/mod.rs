@@ -10,7 +10,7 @@ use zoneweave_erasure::Code;
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
     IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed,
-    SegmentHeader, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
+    SegmentHeader, SegmentId, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
 use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
@@ -155,7 +155,7 @@ impl Image {
             member: self.members[column.index()].uuid,
             members: self.members.clone(),
             sequence_ceiling: self.sequence_ceiling,
-            segment_ceiling: 100,
+            segment_ceiling: SegmentId(100),
             body,
         };
         let block = record.encode();
@@ -184,7 +184,7 @@ impl Image {
         let mut zones = vec![None; scheme.width()];
         columns.iter().for_each(|column| zones[column.index()] = Some(ZoneId(plan.zone)));
         let header = SegmentHeader {
-            segment: plan.id,
+            segment: SegmentId(plan.id),
             generation,
             epoch: self.epoch,
             stream: StreamKind::User,
@@ -302,7 +302,7 @@ impl Image {
         for copy in 0..geometry.index_copies() {
             let of = geometry.indexed_column(column, copy);
             let block = IndexBlock {
-                segment: plan.id,
+                segment: SegmentId(plan.id),
                 generation,
                 column: of,
                 span: 0,

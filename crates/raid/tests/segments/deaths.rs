@@ -9,7 +9,7 @@ use bytes::Bytes;
 use futures_util::future::{Either, select};
 use zoneweave_emulator::{CommandKind, FaultAction, Immediate, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::{MemberUuid, RecordBody};
+use zoneweave_raid::log::format::{MemberUuid, RecordBody, SegmentId};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{MemberHealth, ReplaceError, SegmentPhase, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
@@ -89,7 +89,7 @@ fn hide(array: &Array, drive: usize, zone: ZoneId) {
 }
 
 /// Lets a zone of a dead segment be read again: its contents count for nothing, and it is reset.
-fn assert_stays_dead(array: &Array, drive: usize, zone: ZoneId, segment: u64) {
+fn assert_stays_dead(array: &Array, drive: usize, zone: ZoneId, segment: SegmentId) {
     array.drives[drive].faults(|plan| {
         plan.clear();
     });
@@ -144,7 +144,7 @@ fn a_segment_stays_dead_however_late_its_zone_can_be_read() {
 
 /// Cuts a rebuild of the second drive short: a zone with part of a copy, and the segment that is
 /// copied.
-fn cut_short(array: &Array) -> (ZoneId, u64) {
+fn cut_short(array: &Array) -> (ZoneId, SegmentId) {
     live(array, async |volume, _, handle| {
         // So that zones are free which no header lists.
         for version in 1..4 {
@@ -195,7 +195,7 @@ fn a_copy_that_was_cut_short_dies_with_its_segment() {
     assert_stays_dead(&array, 1, zone, segment);
 }
 
-async fn gone(volume: &Volume, handle: &Handle, segment: u64) {
+async fn gone(volume: &Volume, handle: &Handle, segment: SegmentId) {
     while volume.segments().iter().any(|known| known.segment == segment) {
         handle.sleep(Nanos::from_millis(1)).await;
     }
@@ -215,7 +215,7 @@ async fn churn(volume: &Volume) {
 }
 
 /// Trims the blocks of a segment until it is dead and its death is no longer recorded.
-async fn trim_until_forgotten(volume: &Volume, handle: &Handle, segment: u64) {
+async fn trim_until_forgotten(volume: &Volume, handle: &Handle, segment: SegmentId) {
     volume.trim(Lba(0), SEGMENT_BLOCKS, false).await.unwrap();
     gone(volume, handle, segment).await;
     churn(volume).await;

@@ -10,7 +10,7 @@ use crate::support::{Array, Shape, check_offline, contents, new_drive, read_all,
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{
-    ArrayUuid, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader,
+    ArrayUuid, MemberUuid, Oob, Place, RecordBody, Seed, SegmentHeader, SegmentId,
 };
 use zoneweave_raid::log::{
     Lanes, OpenError, OpenOptions, SegmentPhase, SegmentStatus, Volume, WriteChoice, WritePolicy,
@@ -265,7 +265,7 @@ fn no_more_narrow_segments_are_opened_than_can_be_listed() {
 
 /// A narrow segment has died, the newest roster lists it still, and a wide one has one of its
 /// zones: the slot and zone, another slot that the dead one was on, and the wide one.
-async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId, usize, u64) {
+async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId, usize, SegmentId) {
     fill(volume, 1).await;
     let narrow = on_slots(volume, 2);
     for _ in 0..100 {

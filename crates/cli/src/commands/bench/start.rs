@@ -15,7 +15,7 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry, MemberUuid,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry, MemberUuid, SegmentId,
 };
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
@@ -308,7 +308,7 @@ fn footer(number: u32) -> IndexBlock {
         stripe_in_group: u16::try_from(at / 4).expect("at most 250 entries"),
     };
     IndexBlock {
-        segment: 1,
+        segment: SegmentId(1),
         generation: 1,
         column: Column::of(0),
         span: 0,

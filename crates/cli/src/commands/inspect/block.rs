@@ -247,7 +247,7 @@ fn dump_line(at: usize, bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_raid::log::format::StreamKind;
+    use zoneweave_raid::log::format::{SegmentId, StreamKind};
     use zoneweave_raid::log::geometry::SegmentGeometry;
     use zoneweave_raid::scheme::{Column, Role, Scheme};
     use zoneweave_zoned::{BlockCount, ZoneId};
@@ -290,7 +290,7 @@ mod tests {
         let absent = [Column(0), Column(3)].into_iter().collect::<ColumnSet>();
         let scheme = Scheme::new(1, 1).unwrap().without(absent).unwrap();
         let header = SegmentHeader {
-            segment: 1,
+            segment: SegmentId(1),
             generation: 2,
             epoch: 1,
             stream: StreamKind::User,

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::{Drive, DriveInfo};
-use zoneweave_raid::log::format::{RecordBody, SealRecord, SuperblockRecord};
+use zoneweave_raid::log::format::{RecordBody, SealRecord, SegmentId, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
@@ -69,7 +69,7 @@ struct RecordView {
     slot: u8,
     members: Vec<String>,
     sequence_ceiling: u64,
-    segment_ceiling: u64,
+    segment_ceiling: SegmentId,
     says: String,
 }
 

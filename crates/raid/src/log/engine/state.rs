@@ -18,7 +18,7 @@ use crate::log::engine::address::{BlockPlace, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::counters::Counters;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::stop::StopReason;
-use crate::log::format::{MemberState, SealRecord, StreamKind};
+use crate::log::format::{MemberState, SealRecord, SegmentId, StreamKind};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
@@ -64,7 +64,7 @@ pub(in crate::log) struct State {
 #[derive(Debug)]
 pub(in crate::log) struct Recovering {
     /// Numbers of the segments it fills: on media they are sealed as empty.
-    filled: BTreeSet<u64>,
+    filled: BTreeSet<SegmentId>,
     may_begin_anew: bool,
 }
 
@@ -77,7 +77,7 @@ impl Recovering {
 
     /// Whether it fills this segment.
     #[must_use]
-    pub(in crate::log) fn filled(&self, segment: u64) -> bool {
+    pub(in crate::log) fn filled(&self, segment: SegmentId) -> bool {
         self.filled.contains(&segment)
     }
 }

@@ -8,7 +8,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::counters::{Counters, Progress};
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
-use crate::log::format::MemberState;
+use crate::log::format::{MemberState, SegmentId};
 use crate::log::index::cache::IndexPages;
 use crate::log::members::member::MemberErrors;
 use crate::log::members::spares::SparesStatus;
@@ -96,7 +96,7 @@ pub struct MemberStatus {
 #[derive(Clone, Debug, Serialize)]
 pub struct SegmentStatus {
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// The phase of its life.
     pub phase: Phase,
     /// The zone of each slot; `None` if the segment is not on it, or the drive was missing.

@@ -19,6 +19,7 @@ use super::{
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::log::engine::geometry::SegmentGeometry;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::shards::Shard;
 
@@ -156,8 +157,13 @@ fn stable<T: Debug + PartialEq>(
 /// A record of every body kind.
 #[must_use]
 pub fn superblock_seeds() -> Vec<Vec<u8>> {
-    let seal = SealRecord { segment: 3, generation: 4, rows: 8, valid: vec![true, false, true] };
-    let next = SealRecord { segment: 5, generation: 6, rows: 0, valid: Vec::new() };
+    let seal = SealRecord {
+        segment: SegmentId(3),
+        generation: 4,
+        rows: 8,
+        valid: vec![true, false, true],
+    };
+    let next = SealRecord { segment: SegmentId(5), generation: 6, rows: 0, valid: Vec::new() };
     let dead = (0..RecordBody::MAX_DEAD as u64).collect();
     let remains = [Remains::Nothing, Remains::In(ZoneId(7)), Remains::Anywhere];
     let remains: Vec<_> = remains.into_iter().cycle().take(scheme().columns()).collect();
@@ -220,7 +226,7 @@ fn record(body: RecordBody) -> SuperblockRecord {
             member(2, MemberState::Rebuilding),
         ],
         sequence_ceiling: 1 << 20,
-        segment_ceiling: 64,
+        segment_ceiling: SegmentId(64),
         body,
     }
 }
@@ -255,7 +261,7 @@ fn narrow_header() -> SegmentHeader {
 fn header_of(scheme: Scheme) -> SegmentHeader {
     let geometry = SegmentGeometry::new(scheme, BlockCount(256), 2, 8);
     SegmentHeader {
-        segment: 5,
+        segment: SegmentId(5),
         generation: 6,
         epoch: 7,
         stream: StreamKind::User,
@@ -288,7 +294,7 @@ pub fn index_seeds() -> Vec<Vec<u8>> {
         stripe_in_group: 3,
     });
     let block = IndexBlock {
-        segment: 5,
+        segment: SegmentId(5),
         generation: 6,
         column: Column(2),
         span: 0,

@@ -12,6 +12,7 @@ use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::log::format::config::{decode_unit, encode_unit};
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 pub(super) const NO_ZONE: u32 = u32::MAX;
@@ -40,7 +41,7 @@ impl StreamKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The segment's number, never used again in this array.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// The incarnation of its zones; every block of the segment repeats it.
     pub generation: u64,
     /// The array epoch in which it was created.
@@ -146,7 +147,7 @@ impl SegmentHeader {
             return Err(FormatError::Field { field: "zones" });
         }
         Ok(Self {
-            segment: raw.segment.get(),
+            segment: SegmentId(raw.segment.get()),
             generation: raw.generation.get(),
             epoch: raw.epoch.get(),
             stream,
@@ -208,7 +209,7 @@ mod tests {
 
     fn comes_back(scheme: Scheme) {
         let header = SegmentHeader {
-            segment: 17,
+            segment: SegmentId(17),
             generation: 99,
             epoch: 3,
             stream: StreamKind::Relocation,

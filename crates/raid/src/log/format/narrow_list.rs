@@ -10,6 +10,7 @@ use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
 use super::{ArrayConfig, SegmentHeader};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.
@@ -107,7 +108,7 @@ fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentH
         zones[column.index()] = Some(zone.get()).filter(|zone| *zone != NO_ZONE).map(ZoneId);
     }
     let header = SegmentHeader {
-        segment: raw.segment.get(),
+        segment: SegmentId(raw.segment.get()),
         generation: raw.generation.get(),
         epoch: raw.epoch.get(),
         stream: StreamKind::of(raw.stream)?,
@@ -135,7 +136,7 @@ mod tests {
         let mut zones: Vec<_> = zones.collect();
         zones[usize::from(columns[1])] = None;
         SegmentHeader {
-            segment: generation + 10,
+            segment: SegmentId(generation + 10),
             generation,
             epoch: 3,
             stream: StreamKind::User,

@@ -4,6 +4,8 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 
+use crate::log::format::numbers::SegmentId;
+
 /// Most rows that a seal decides individually.
 pub const MAX_SEAL_ROWS: u32 = 16_384;
 
@@ -14,7 +16,7 @@ const SEAL_HEAD: usize = 24;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealRecord {
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// Generation of the segment.
     pub generation: u64,
     /// Every stripe of rows below this one counts.
@@ -35,7 +37,7 @@ impl SealRecord {
     fn encode_to(&self, bytes: &mut Vec<u8>) {
         let rows = u32::try_from(self.valid.len()).expect("a group's rows");
         assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
-        bytes.extend(self.segment.to_le_bytes());
+        bytes.extend(self.segment.0.to_le_bytes());
         bytes.extend(self.generation.to_le_bytes());
         bytes.extend(self.rows.to_le_bytes());
         bytes.extend(rows.to_le_bytes());
@@ -56,7 +58,7 @@ impl SealRecord {
         }
         let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
         let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
-        let (segment, generation) = (segment.get(), generation.get());
+        let (segment, generation) = (SegmentId(segment.get()), generation.get());
         Some((Self { segment, generation, rows: rows.get(), valid }, rest))
     }
 }
@@ -128,20 +130,26 @@ mod tests {
         let seal =
             |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
         // The second large one does not fit, but the small ones behind it do.
-        let seals = [seal(1, 16_000), seal(2, 16_000), seal(3, 8), seal(4, 0)];
+        let seals = [
+            seal(SegmentId(1), 16_000),
+            seal(SegmentId(2), 16_000),
+            seal(SegmentId(3), 8),
+            seal(SegmentId(4), 0),
+        ];
         let lists = pack(&seals, 2800);
         assert_eq!(lists, [&seals[..1], &seals[1..]]);
         for list in lists {
             assert_eq!(decode(&encode(&list)), Some(list));
         }
-        assert_eq!(count_packed(&vec![seal(1, 0); 500], 2800), 5);
+        assert_eq!(count_packed(&vec![seal(SegmentId(1), 0); 500], 2800), 5);
         assert!(pack([], 2800).is_empty());
     }
 
     #[test]
     fn what_is_cut_off_is_no_seal() {
-        let seal = SealRecord { segment: 1, generation: 2, rows: 3, valid: vec![true; 9] };
-        let next = SealRecord { segment: 2, ..seal.clone() };
+        let seal =
+            SealRecord { segment: SegmentId(1), generation: 2, rows: 3, valid: vec![true; 9] };
+        let next = SealRecord { segment: SegmentId(2), ..seal.clone() };
         let bytes = encode(&[seal.clone(), next.clone()]);
         for length in 1..bytes.len() {
             let whole = length == bytes.len() / 2;

@@ -12,6 +12,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::log::format::bounds::LBA_LIMIT;
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Entries of one summary block: 16 bytes each after the fixed part.
@@ -75,7 +76,7 @@ impl IndexEntry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexBlock {
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// Generation of the segment.
     pub generation: u64,
     /// The column of the entries.
@@ -204,7 +205,7 @@ impl IndexBlock {
             return Err(FormatError::Field { field: "entry kind" });
         }
         Ok(Self {
-            segment: head.segment.get(),
+            segment: SegmentId(head.segment.get()),
             generation: head.generation.get(),
             column: Column(head.column),
             span: head.span.get(),
@@ -239,7 +240,7 @@ mod tests {
             stripe_in_group: u16::try_from(at).unwrap(),
         });
         let block = IndexBlock {
-            segment: 1,
+            segment: SegmentId(1),
             generation: 2,
             column: Column(3),
             span: 4,

@@ -21,6 +21,7 @@ use crate::log::format::bounds::LBA_LIMIT;
 use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::log::format::config::{ArrayConfig, LogConfig, VolumeKind, decode_unit, encode_unit};
 use crate::log::format::envelope::display_uuid;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
@@ -103,7 +104,7 @@ pub struct SuperblockRecord {
     /// Every assigned sequence is below this.
     pub sequence_ceiling: u64,
     /// Every assigned segment number is below this.
-    pub segment_ceiling: u64,
+    pub segment_ceiling: SegmentId,
     /// Further content.
     pub body: RecordBody,
 }
@@ -397,7 +398,7 @@ impl SuperblockRecord {
             member: MemberUuid(head.member),
             members: members.collect::<Result<_, _>>()?,
             sequence_ceiling: log.sequence_ceiling.get(),
-            segment_ceiling: log.segment_ceiling.get(),
+            segment_ceiling: SegmentId(log.segment_ceiling.get()),
             body: RecordBody::decode(head.body_kind, body, &config)?,
             config,
         })
@@ -517,7 +518,7 @@ mod tests {
                 member(3, MemberState::Rebuilding),
             ],
             sequence_ceiling: 5,
-            segment_ceiling: 6,
+            segment_ceiling: SegmentId(6),
             body,
         }
     }
@@ -525,14 +526,14 @@ mod tests {
     #[test]
     fn records_come_back_as_they_were() {
         let seal = SealRecord {
-            segment: 9,
+            segment: SegmentId(9),
             generation: 8,
             rows: 512,
             valid: (0..256).map(|at| at % 3 == 0).collect(),
         };
         let dead = RecordBody::Dead(vec![1, 2]);
         let end = RecordBody::SnapshotEnd { records: 2 };
-        let next = SealRecord { segment: 10, valid: Vec::new(), ..seal.clone() };
+        let next = SealRecord { segment: SegmentId(10), valid: Vec::new(), ..seal.clone() };
         let seals = RecordBody::Seals(vec![seal, next]);
         let remains = vec![Remains::In(ZoneId(9)), Remains::Nothing, Remains::Anywhere];
         let most = RecordBody::deaths_most(remains.len()) as u64;

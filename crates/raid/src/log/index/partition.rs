@@ -30,7 +30,7 @@ type Rank = (bool, bool, i128);
 pub(super) fn rank(state: &State, pba: Pba) -> Rank {
     let segment = &state.segments[state.space.place(pba).slot];
     let sealed = segment.phase == Phase::Sealed;
-    let age = i128::from(segment.id);
+    let age = i128::from(segment.id.0);
     (!segment.doubtful, sealed, if sealed { age } else { -age })
 }
 

@@ -14,7 +14,7 @@ use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
 use crate::log::format::{
-    ArrayConfig, ArrayUuid, LogConfig, MemberEntry, MemberState, MemberUuid, RecordBody,
+    ArrayConfig, ArrayUuid, LogConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SegmentId,
     SuperblockRecord, VolumeKind,
 };
 use crate::log::members::offered::OfferedDrive;
@@ -149,7 +149,7 @@ pub async fn create(
             member: options.members[slot],
             members: members.clone(),
             sequence_ceiling: 1,
-            segment_ceiling: 1,
+            segment_ceiling: SegmentId::FIRST,
             body,
         };
         let bodies = [RecordBody::State, RecordBody::SnapshotEnd { records: 1 }];

@@ -6,7 +6,7 @@ use serde::Serialize;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::log::format::{MemberEntry, MemberState};
+use crate::log::format::{MemberEntry, MemberState, SegmentId};
 use crate::log::members::attachment::Membership;
 use crate::log::members::hedge::ReadPace;
 use crate::log::members::zone_pool::ZonePool;
@@ -89,7 +89,7 @@ pub(in crate::log) struct Member {
     /// Time of the last of them.
     pub spoiled: Nanos,
     /// Number of the first segment opened after that.
-    pub spoiled_before: u64,
+    pub spoiled_before: SegmentId,
     /// Time of the drive's last answer.
     pub seen: Nanos,
     /// Whether the last read completed on submit.
@@ -116,7 +116,7 @@ impl Member {
             write_failures: WriteFailures::default(),
             spoiled_in_row: 0,
             spoiled: Nanos::ZERO,
-            spoiled_before: 0,
+            spoiled_before: SegmentId::NONE,
             seen: Nanos::ZERO,
             answers_at_once: false,
             pace: ReadPace::default(),

@@ -11,7 +11,7 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::{FREE_BESIDE_LANES, RESERVE_SEGMENTS};
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
-use crate::log::format::{RecordBody, SealRecord, StreamKind};
+use crate::log::format::{RecordBody, SealRecord, SegmentId, StreamKind};
 use crate::log::members::member::Member;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
@@ -289,7 +289,7 @@ impl State {
 }
 
 /// Whether seals take about half of the records of a zone.
-fn are_many(seals: &BTreeMap<u64, SealRecord>, zone_records: u32) -> bool {
+fn are_many(seals: &BTreeMap<SegmentId, SealRecord>, zone_records: u32) -> bool {
     let most = (zone_records as usize / 2).saturating_sub(2).max(1);
     // A record holds at least one seal.
     seals.len() >= most && RecordBody::count_of_seals(seals.values()) >= most
@@ -299,10 +299,14 @@ fn are_many(seals: &BTreeMap<u64, SealRecord>, zone_records: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn seals(count: u64, rows: usize) -> BTreeMap<u64, SealRecord> {
-        let seal =
-            |id| SealRecord { segment: id, generation: id, rows: 0, valid: vec![false; rows] };
-        (0..count).map(|id| (id, seal(id))).collect()
+    fn seals(count: u64, rows: usize) -> BTreeMap<SegmentId, SealRecord> {
+        let seal = |id: u64| SealRecord {
+            segment: SegmentId(id),
+            generation: id,
+            rows: 0,
+            valid: vec![false; rows],
+        };
+        (0..count).map(|id| (SegmentId(id), seal(id))).collect()
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::log::engine::limits::{LimitError, check_shape, segment_slots};
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
-    ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, SuperblockRecord,
+    ArrayUuid, MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
@@ -336,7 +336,7 @@ fn finish(
         || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
     let record_sequence = records().map(|r| r.record_sequence).max().unwrap_or(0);
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
-    let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(1);
+    let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(SegmentId::FIRST);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
     let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
@@ -418,7 +418,7 @@ fn newest_checkpoint<'a>(
 
 /// Decisions about segments that superblock records hold.
 struct Decisions {
-    seals: BTreeMap<u64, SealRecord>,
+    seals: BTreeMap<SegmentId, SealRecord>,
     dead: Deaths,
     roster: Roster,
 }
@@ -427,7 +427,7 @@ fn decisions<'a>(
     records: impl Iterator<Item = &'a SuperblockRecord>,
     members: &[MemberEntry],
 ) -> Decisions {
-    let mut seals: BTreeMap<u64, SealRecord> = BTreeMap::new();
+    let mut seals: BTreeMap<SegmentId, SealRecord> = BTreeMap::new();
     // A segment that recovery fills is first sealed as empty, so the newest seal counts.
     let mut records: Vec<_> = records.collect();
     records.sort_by_key(|record| record.record_sequence);

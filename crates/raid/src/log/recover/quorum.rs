@@ -244,7 +244,7 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::{ArrayConfig, RecordBody};
+    use crate::log::format::{ArrayConfig, RecordBody, SegmentId};
     use crate::scheme::{Column, Scheme};
 
     const DRIVES: u8 = 6;
@@ -268,7 +268,7 @@ mod tests {
             member: member(slot),
             members: (0..DRIVES).map(entry).collect(),
             sequence_ceiling: 100,
-            segment_ceiling: 10,
+            segment_ceiling: SegmentId(10),
             body: RecordBody::State,
         }
     }

@@ -20,7 +20,7 @@ use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
-use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, StreamKind};
+use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
@@ -75,7 +75,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     looked_through?;
     // Segments being freed were skipped and may be damaged: until their zones are reset, they can
     // be found damaged.
-    let dying: BTreeSet<u64> = {
+    let dying: BTreeSet<SegmentId> = {
         let state = core.state.borrow();
         let dead = state.segments.iter().filter(|(_, segment)| segment.phase == Phase::Dead);
         dead.map(|(_, segment)| segment.id).collect()

@@ -242,7 +242,7 @@ fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::{ArrayConfig, MemberState, MemberUuid};
+    use crate::log::format::{ArrayConfig, MemberState, MemberUuid, SegmentId};
     use crate::scheme::Scheme;
 
     fn members(uuids: [u8; 2]) -> Vec<MemberEntry> {
@@ -270,7 +270,7 @@ mod tests {
             member: members[0].uuid,
             members,
             sequence_ceiling: 1,
-            segment_ceiling: 1,
+            segment_ceiling: SegmentId(1),
             body,
         }
     }

@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
     use crate::log::engine::geometry::SegmentGeometry;
-    use crate::log::format::StreamKind;
+    use crate::log::format::{SegmentId, StreamKind};
     use crate::scheme::{Column, Scheme};
 
     fn scheme() -> Scheme {
@@ -142,7 +142,7 @@ mod tests {
     fn header_on(generation: u64, columns: &[Column]) -> SegmentHeader {
         let narrow = scheme().on(columns.iter().copied().collect()).unwrap();
         SegmentHeader {
-            segment: generation,
+            segment: SegmentId(generation),
             generation,
             epoch: 1,
             stream: StreamKind::User,

@@ -87,11 +87,11 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
         let mut state = core.state.borrow_mut();
         let step = sequence_step(&state);
         let sequences = state.writes.next_sequence + step / 2 >= state.writes.sequence_ceiling;
-        if !sequences && state.registry.next_segment + 1 < state.registry.segment_ceiling {
+        if !sequences && state.registry.next_segment.next() < state.registry.segment_ceiling {
             return true;
         }
         let raised =
-            (state.writes.next_sequence + step, state.registry.next_segment + SEGMENT_STEP);
+            (state.writes.next_sequence + step, state.registry.next_segment.plus(SEGMENT_STEP));
         if !mutant(Mutant::CeilingNotRecorded) {
             state.writes.ceilings_to_record = raised;
         }
@@ -151,7 +151,7 @@ fn allocate(
         })
         .collect();
     let segment = state.registry.next_segment;
-    state.registry.next_segment += 1;
+    state.registry.next_segment = segment.next();
     let header = SegmentHeader {
         segment,
         generation: state.writes.take_sequence(),

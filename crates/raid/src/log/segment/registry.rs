@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
-use crate::log::format::SealRecord;
+use crate::log::format::{SealRecord, SegmentId};
 use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::Roster;
 use crate::scheme::{Column, ColumnSet};
@@ -18,7 +18,7 @@ use crate::scheme::{Column, ColumnSet};
 /// Segments listed in superblock records.
 pub(in crate::log) struct Registry {
     /// Decisions about leftover segments, by segment number.
-    pub(in crate::log) seals: BTreeMap<u64, SealRecord>,
+    pub(in crate::log) seals: BTreeMap<SegmentId, SealRecord>,
     /// Segments recorded dead whose zones may not all be reset.
     pub(in crate::log) dead: Deaths,
     /// The narrow segments that are alive.
@@ -29,12 +29,12 @@ pub(in crate::log) struct Registry {
     /// Zones that recovery found useless, with their reset counts.
     pub(in crate::log) zones_to_reset: Vec<(Column, ZoneId, u64)>,
     /// The next segment number.
-    pub(in crate::log) next_segment: u64,
+    pub(in crate::log) next_segment: SegmentId,
     /// The ceiling on media.
-    pub(in crate::log) segment_ceiling: u64,
+    pub(in crate::log) segment_ceiling: SegmentId,
     /// Segments with lost valid blocks of unknown addresses: older contents could be read in their
     /// place. Found by recovery.
-    pub(in crate::log) unaccounted: BTreeSet<u64>,
+    pub(in crate::log) unaccounted: BTreeSet<SegmentId>,
     /// Possible segments without a readable header. Found by recovery.
     pub(in crate::log) hidden_segments: usize,
 }
@@ -42,10 +42,10 @@ pub(in crate::log) struct Registry {
 impl Registry {
     /// The lists that the records of the members contain. Numbers below the ceiling may be taken.
     pub(in crate::log) fn recovered(
-        seals: BTreeMap<u64, SealRecord>,
+        seals: BTreeMap<SegmentId, SealRecord>,
         dead: Deaths,
         roster: Roster,
-        segment_ceiling: u64,
+        segment_ceiling: SegmentId,
     ) -> Self {
         Self {
             seals,

@@ -12,7 +12,7 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed, SegmentId,
 };
 use crate::log::members::io::is_blank;
 use crate::log::members::superblock::structured_payload;
@@ -280,7 +280,7 @@ pub(in crate::log) async fn damaged_filler(
 
 struct Expected {
     array: ArrayUuid,
-    segment: u64,
+    segment: SegmentId,
     generation: u64,
     span: u32,
     column: Column,

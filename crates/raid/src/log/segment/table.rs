@@ -12,7 +12,7 @@ use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, StreamKind};
+use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::lane::Lifetime;
@@ -68,7 +68,7 @@ pub(in crate::log) struct ColumnZone {
 /// One segment: its shape, its zones, its write position and its phase.
 pub(in crate::log) struct Segment {
     /// Its number, never used again.
-    pub id: u64,
+    pub id: SegmentId,
     /// Repeated in every block of the segment.
     pub generation: u64,
     /// Version of the membership at its creation, according to its headers.

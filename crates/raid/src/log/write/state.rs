@@ -5,6 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::log::admit::inflight::InFlight;
+use crate::log::format::SegmentId;
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
@@ -35,7 +36,7 @@ pub(in crate::log) struct Writes {
     /// The ceiling on media.
     pub(in crate::log) sequence_ceiling: u64,
     /// The ceilings in the next records: on media, or about to be.
-    pub(in crate::log) ceilings_to_record: (u64, u64),
+    pub(in crate::log) ceilings_to_record: (u64, SegmentId),
     /// Write pacing: the drain rate of the drives' buffers.
     pub(in crate::log) drain: Drain,
 }
@@ -46,7 +47,7 @@ impl Writes {
         Chosen { policy, refused }: Chosen,
         (user, relocation): (Stream, Stream),
         sequence_ceiling: u64,
-        segment_ceiling: u64,
+        segment_ceiling: SegmentId,
     ) -> Self {
         Self {
             policy,

@@ -43,6 +43,7 @@ use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Bytes available in a block after its envelope.
@@ -150,7 +151,7 @@ impl AddressSpace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockLocation {
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// Generation of the segment.
     pub generation: u64,
     /// Column of the segment.
@@ -183,8 +184,8 @@ impl BlockLocation {
     }
 
     fn of(raw: &RawLocation) -> Result<Self, FormatError> {
-        let (segment, generation) = (raw.segment.get(), raw.generation.get());
-        let genuine = segment < NUMBER_LIMIT && usize::from(raw.column) < MAX_COLUMNS;
+        let (segment, generation) = (SegmentId(raw.segment.get()), raw.generation.get());
+        let genuine = raw.segment.get() < NUMBER_LIMIT && usize::from(raw.column) < MAX_COLUMNS;
         let block = ChunkBlock(raw.block.get());
         let location = Self { segment, generation, column: Column(raw.column), block };
         if genuine { Ok(location) } else { field("location") }

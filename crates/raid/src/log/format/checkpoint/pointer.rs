@@ -5,6 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 
 /// Address of the first root block. The other fields repeat fields of the chain's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub struct CheckpointPointer {
     /// Sequences that it reflects.
     pub coverage: Coverage,
     /// The oldest segment to be replayed.
-    pub replay_from: u64,
+    pub replay_from: SegmentId,
     /// The first root block.
     pub root: BlockLocation,
 }
@@ -59,7 +60,7 @@ impl CheckpointPointer {
             shard: raw.shard.into(),
             number: raw.number.get(),
             coverage: Coverage::of(raw.covered, raw.sequence)?,
-            replay_from: raw.replay_from.get(),
+            replay_from: SegmentId(raw.replay_from.get()),
             root: BlockLocation::of(&raw.root)?,
         })
     }

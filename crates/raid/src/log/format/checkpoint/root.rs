@@ -16,6 +16,7 @@ use super::{
 };
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::Column;
 
 /// Addresses of directories that one root block holds.
@@ -28,7 +29,7 @@ pub const ROOT_SEGMENTS: usize = 98;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentEntry {
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// Generation of the segment.
     pub generation: u64,
     /// Number of its valid blocks.
@@ -75,7 +76,7 @@ pub struct RootBlock {
     pub coverage: Coverage,
     /// Later versions are in segments from this number on, and in segments marked for replay in the
     /// segment table.
-    pub replay_from: u64,
+    pub replay_from: SegmentId,
     /// Lengths of the lists in the whole chain.
     pub totals: RootTotals,
     /// The block's place in the chain, from zero.
@@ -201,7 +202,7 @@ impl RootBlock {
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         assert!(self.list.len() <= self.list.capacity(), "{} entries", self.list.len());
         let nowhere = BlockLocation {
-            segment: 0,
+            segment: SegmentId::NONE,
             generation: 0,
             column: Column::default(),
             block: ChunkBlock::default(),
@@ -262,7 +263,7 @@ impl RootBlock {
             shard: raw.shard.into(),
             number: raw.number.get(),
             coverage: Coverage::of(raw.covered, raw.sequence)?,
-            replay_from: raw.replay_from.get(),
+            replay_from: SegmentId(raw.replay_from.get()),
             totals,
             part: raw.part.get(),
             next,
@@ -341,7 +342,7 @@ fn decode_segment(raw: &RawSegment, space: &AddressSpace) -> Result<SegmentEntry
         return field("segment");
     }
     Ok(SegmentEntry {
-        segment: raw.segment.get(),
+        segment: SegmentId(raw.segment.get()),
         generation: raw.generation.get(),
         live_blocks: raw.live_blocks.get(),
         min_sequence: raw.min_sequence.get(),

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use zoneweave_zoned::Lba;
 
 use super::*;
+use crate::log::format::numbers::SegmentId;
 
 /// A volume of 2,000 blocks on three columns, with more than one of everything that a column has.
 fn space(entry_bytes: u8) -> AddressSpace {
@@ -40,7 +41,7 @@ fn addresses() -> impl Strategy<Value = Address> {
 fn locations() -> impl Strategy<Value = BlockLocation> {
     (0..NUMBER_LIMIT, any::<u64>(), 0_u8..32, any::<u32>()).prop_map(
         |(segment, generation, column, block)| BlockLocation {
-            segment,
+            segment: SegmentId(segment),
             generation,
             column: Column(column),
             block: ChunkBlock(block),
@@ -79,7 +80,7 @@ fn validity_blocks(space: AddressSpace) -> impl Strategy<Value = ValidityBlock> 
             let count = VALIDITY_BITS.min(space.column_blocks - first) as usize;
             prop::collection::vec(any::<bool>(), count).prop_map(move |live| ValidityBlock {
                 shard,
-                segment,
+                segment: SegmentId(segment),
                 generation,
                 column: Column(column),
                 first: ChunkBlock(first),
@@ -109,6 +110,7 @@ fn segment_tables() -> impl Strategy<Value = RootList> {
     prop::collection::btree_map(0_u32..200, entry, 1..=ROOT_SEGMENTS).prop_map(|entries| {
         let entries = entries.into_iter().map(|(slot, (segment, generation, live_blocks))| {
             let (min_sequence, replay) = (segment / 2, generation.is_multiple_of(2));
+            let segment = SegmentId(segment);
             SegmentEntry { segment, generation, live_blocks, min_sequence, slot, replay }
         });
         RootList::Segments(entries.collect())
@@ -128,7 +130,7 @@ fn roots() -> impl Strategy<Value = RootBlock> {
             shard,
             number,
             coverage,
-            replay_from,
+            replay_from: SegmentId(replay_from),
             totals: RootTotals {
                 segments: 200,
                 mapping_directories: 1,
@@ -170,7 +172,7 @@ proptest! {
     fn pointers_come_back(
         shard in shards(), coverage in coverages(), root in locations(), number in 0..NUMBER_LIMIT,
     ) {
-        let pointer = CheckpointPointer { shard, number, coverage, replay_from: 9, root };
+        let pointer = CheckpointPointer { shard, number, coverage, replay_from: SegmentId(9), root };
         prop_assert_eq!(CheckpointPointer::decode(&pointer.encode()), Ok(pointer));
     }
 }
@@ -227,7 +229,7 @@ fn every_block_starts_where_the_one_before_ends() {
 /// The chain of a checkpoint with so many segments and directories, as a writer makes it.
 fn chain(totals: RootTotals) -> Vec<RootBlock> {
     let segment = |slot| SegmentEntry {
-        segment: 1,
+        segment: SegmentId(1),
         generation: 2,
         live_blocks: 3,
         min_sequence: 4,
@@ -252,13 +254,13 @@ fn chain(totals: RootTotals) -> Vec<RootBlock> {
             first = 0;
         }
         let (column, block) = (Column(0), ChunkBlock(0));
-        let next = BlockLocation { segment: 4, generation: 5, column, block };
+        let next = BlockLocation { segment: SegmentId(4), generation: 5, column, block };
         let count = u32::try_from(list.len()).unwrap();
         blocks.push(RootBlock {
             shard: ShardId::default(),
             number: 8,
             coverage: Coverage { covered: 5, sequence: 7 },
-            replay_from: 6,
+            replay_from: SegmentId(6),
             totals,
             part: u32::try_from(part).unwrap(),
             next: (part < last).then_some(next),
@@ -312,7 +314,7 @@ fn roots_that_cannot_be_are_refused() {
     assert!(refused(|root| root.totals.mapped_blocks = 2_001), "more blocks than the volume has");
     assert!(refused(|root| root.list = RootList::Segments(Vec::new())), "an empty link");
     assert!(refused(|root| root.coverage.covered = 8), "covered beyond its own sequence");
-    assert!(refused(|root| root.replay_from = NUMBER_LIMIT));
+    assert!(refused(|root| root.replay_from = SegmentId(NUMBER_LIMIT)));
     let twice = |root: &mut RootBlock| {
         let RootList::Segments(entries) = &mut root.list else { return };
         entries[1].slot = 0;

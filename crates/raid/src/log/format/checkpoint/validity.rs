@@ -11,6 +11,7 @@ use super::{
 };
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::log::format::numbers::SegmentId;
 use crate::scheme::Column;
 
 /// Chunk blocks covered by one validity block.
@@ -22,7 +23,7 @@ pub struct ValidityBlock {
     /// Volume and shard of the checkpoint.
     pub shard: ShardId,
     /// Number of the segment.
-    pub segment: u64,
+    pub segment: SegmentId,
     /// Generation of the segment.
     pub generation: u64,
     /// Column of the segment.
@@ -97,7 +98,7 @@ impl ValidityBlock {
         }
         Ok(Self {
             shard: raw.shard.into(),
-            segment: raw.segment.get(),
+            segment: SegmentId(raw.segment.get()),
             generation: raw.generation.get(),
             column: Column(raw.column),
             first: ChunkBlock(first),

@@ -10,6 +10,7 @@ use crate::log::format::checkpoint::{
     MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
     mapping_entries,
 };
+use crate::log::format::numbers::SegmentId;
 
 const COVERAGE: Coverage = Coverage { covered: 70, sequence: 77 };
 
@@ -64,7 +65,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
     let space = space(4);
     let validity = ValidityBlock {
         shard: ShardId::default(),
-        segment: 5,
+        segment: SegmentId(5),
         generation: 6,
         column: Column(2),
         first: ChunkBlock(0),
@@ -81,7 +82,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
     };
     seeds.push(directory.encode(&space).to_vec());
     let segment = |slot| SegmentEntry {
-        segment: 5,
+        segment: SegmentId(5),
         generation: 6,
         live_blocks: 7,
         min_sequence: 8,
@@ -120,11 +121,26 @@ fn root(part: u32, list: RootList) -> RootBlock {
     };
     let next = (part == 0).then(location);
     let (shard, coverage) = (ShardId::default(), COVERAGE);
-    RootBlock { shard, number: 3, coverage, replay_from: 4, totals, part, next, first: 0, list }
+    RootBlock {
+        shard,
+        number: 3,
+        coverage,
+        replay_from: SegmentId(4),
+        totals,
+        part,
+        next,
+        first: 0,
+        list,
+    }
 }
 
 fn location() -> BlockLocation {
-    BlockLocation { segment: 5, generation: 6, column: Column(1), block: ChunkBlock(199) }
+    BlockLocation {
+        segment: SegmentId(5),
+        generation: 6,
+        column: Column(1),
+        block: ChunkBlock(199),
+    }
 }
 
 /// A checkpoint pointer as in superblock records.
@@ -133,7 +149,7 @@ pub(in crate::log) fn pointer() -> CheckpointPointer {
         shard: ShardId::default(),
         number: 3,
         coverage: COVERAGE,
-        replay_from: 4,
+        replay_from: SegmentId(4),
         root: location(),
     }
 }

@@ -30,6 +30,7 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::ChunkBlock;
+use crate::log::format::SegmentId;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
@@ -81,7 +82,7 @@ enum Wanted {
 struct Attempt {
     number: u64,
     /// Segments from this number on are replayed.
-    replay_from: u64,
+    replay_from: SegmentId,
     /// Addresses of the blocks written so far.
     parts: Parts,
     /// Pages fixed so far, in order.
@@ -307,7 +308,12 @@ impl Checkpoints {
 
 /// A pointer that records the absence of a checkpoint: segments have generations above zero.
 fn void(number: u64) -> CheckpointPointer {
-    let root = BlockLocation { segment: 0, generation: 0, column: Column(0), block: ChunkBlock(0) };
+    let root = BlockLocation {
+        segment: SegmentId::NONE,
+        generation: 0,
+        column: Column(0),
+        block: ChunkBlock(0),
+    };
     let (shard, coverage) = (ShardId::default(), Coverage::default());
-    CheckpointPointer { shard, number, coverage, replay_from: 0, root }
+    CheckpointPointer { shard, number, coverage, replay_from: SegmentId::NONE, root }
 }

@@ -20,12 +20,12 @@ use crate::log::engine::address::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
-use crate::log::format::ContentKind;
 use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed, MappingBlock,
     RootBlock, RootList, SegmentEntry,
 };
+use crate::log::format::{ContentKind, SegmentId};
 use crate::log::index::checkpoint::Parts;
 use crate::log::read::blocks::read_places;
 use crate::log::read::found::FoundBlock;
@@ -83,7 +83,7 @@ pub(in crate::log) async fn load(
         .writes
         .ceilings_to_record
         .1
-        .max(state.registry.next_segment + crate::log::segment::open::SEGMENT_STEP);
+        .max(state.registry.next_segment.plus(crate::log::segment::open::SEGMENT_STEP));
     state.checkpoints.go_on_with(pointer, parts);
     state.count_reached();
     mark(Mark::CheckpointRead);
@@ -158,7 +158,7 @@ fn rearrange(
 }
 
 /// Settles the segments whose contents are completely covered by the pages.
-fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_from: u64) {
+fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_from: SegmentId) {
     let mut state = core.state.borrow_mut();
     for (slot, segment) in state.segments.iter_mut() {
         let Some(entry) = entries.get(&slot) else { continue };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset};
 
 use crate::log::engine::address::SegmentSlot;
-use crate::log::format::SegmentHeader;
+use crate::log::format::{SegmentHeader, SegmentId};
 use crate::log::recover::find::header_votes::Witnesses;
 use crate::scheme::Column;
 
@@ -26,7 +26,7 @@ pub(super) struct Claim {
     pub(in crate::log) header: Option<SegmentHeader>,
 }
 
-type Claims = BTreeMap<u64, BTreeMap<Column, Vec<Claim>>>;
+type Claims = BTreeMap<SegmentId, BTreeMap<Column, Vec<Claim>>>;
 
 /// Zones sorted by how they are treated.
 #[derive(Default)]

@@ -23,7 +23,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::engine::stop::StopReason;
-use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader};
+use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
 use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
@@ -111,7 +111,7 @@ pub(in crate::log) async fn find(
     }
     let mut state = core.state.borrow_mut();
     keep_deaths(&mut state, unclear, &still_dead);
-    let alive: BTreeSet<u64> = state.segments.iter().map(|(_, segment)| segment.id).collect();
+    let alive: BTreeSet<SegmentId> = state.segments.iter().map(|(_, segment)| segment.id).collect();
     state.registry.seals.retain(|id, _| alive.contains(id));
     let generations = state.segments.iter().map(|(_, segment)| segment.generation).collect();
     state.registry.roster.keep(&generations);
@@ -178,16 +178,14 @@ fn mark_unlisted(core: &Core, generation: u64) {
 
 /// A number seen on media is never assigned again, even above the recorded ceiling.
 fn raise_counters(state: &mut State) {
-    let seen = state.segments.iter();
-    let seen = seen.fold((0, 0), |(id, generation): (u64, u64), (_, segment)| {
-        (id.max(segment.id), generation.max(segment.generation))
-    });
-    state.registry.next_segment = state.registry.next_segment.max(seen.0 + 1);
-    state.writes.next_sequence = state.writes.next_sequence.max(seen.1 + 1);
+    for (_, segment) in state.segments.iter() {
+        state.registry.next_segment = state.registry.next_segment.max(segment.id.next());
+        state.writes.next_sequence = state.writes.next_sequence.max(segment.generation + 1);
+    }
     let step = crate::log::segment::open::sequence_step(state);
     state.writes.ceilings_to_record = (
         state.writes.next_sequence + step,
-        state.registry.next_segment + crate::log::segment::open::SEGMENT_STEP,
+        state.registry.next_segment.plus(crate::log::segment::open::SEGMENT_STEP),
     );
 }
 
