@@ -8,7 +8,7 @@ use zoneweave_linux::fuse::FuseError;
 use zoneweave_linux::nbd::{EndpointError, ServeError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
-use zoneweave_raid::log::{AdminError, CreateError, OpenError, ReplaceError};
+use zoneweave_raid::log::{AdminError, AssemblyError, CreateError, OpenError, ReplaceError};
 use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
 use zoneweave_sim::replay::TraceError;
@@ -191,13 +191,13 @@ impl CliError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),
-            Self::Open(OpenError::NoArray)
+            Self::Open(OpenError::Array(AssemblyError::NoArray))
             | Self::NoArray
             | Self::FewNamed { .. }
             | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
-                OpenError::NoQuorum { .. }
-                | OpenError::Duplicate { .. }
+                OpenError::Array(AssemblyError::NoQuorum { .. })
+                | OpenError::Array(AssemblyError::Duplicate { .. })
                 | OpenError::Unaccounted { .. },
             )
             | Self::Create(CreateError::NotEmpty { .. })

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
 use zoneweave_raid::log::{
-    DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume, open_array, survey,
+    AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume,
+    open_array, survey,
 };
 use zoneweave_runtime::Nanos;
 
@@ -55,7 +56,7 @@ pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, Cl
 fn one_array(survey: Survey) -> Result<Survey, CliError> {
     match survey {
         Survey { membership: None, refusal: Some(error), .. }
-            if !matches!(error, OpenError::NoArray) =>
+            if !matches!(error, OpenError::Array(AssemblyError::NoArray)) =>
         {
             Err(error.into())
         }

@@ -3,11 +3,13 @@
 //! | module | content |
 //! |---|---|
 //! | [`scheme`] | which column holds which chunk of a stripe; shared by all kinds of volume |
+//! | [`array`] | members, superblock records and quorum of an array, whatever volume is on it |
 //! | [`log`] | the log-structured block volume |
 //! | [`shards`] | several volumes combined into one |
 //! | [`inline`] | metadata beside the blocks, for drives without a metadata area |
 //! | [`instrument`] | marks on rare branches and planted bugs, for simulation |
 
+pub mod array;
 pub mod inline;
 pub mod instrument;
 pub mod log;

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create, open_array,
-    survey,
+    AssemblyError, CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create,
+    open_array, survey,
 };
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_raid::shards::Shard;
@@ -167,7 +167,9 @@ fn arrays_of_other_format_versions_are_refused_by_their_names() {
         let offered = offer(&image.drives, &handle, Some(0));
         let refused = executor.run(open_array(&handle, offered, OpenOptions::default()));
         let refused = refused.err().unwrap();
-        assert!(matches!(refused, OpenError::OtherVersion { version: found } if found == version));
+        assert!(
+            matches!(refused, OpenError::Array(AssemblyError::OtherVersion { version: found }) if found == version)
+        );
         let message = refused.to_string();
         assert!(message.contains(&format!("version {version}")), "{message}");
     }

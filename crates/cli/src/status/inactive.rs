@@ -1,7 +1,9 @@
 //! The status of an array that is not served, from its superblocks. Nothing is started or written.
 
 use zoneweave_raid::log::format::{ArrayUuid, SuperblockRecord};
-use zoneweave_raid::log::{DriveRole, DriveVerdict, MemberHealth, OpenError, Survey};
+use zoneweave_raid::log::{
+    AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
+};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
@@ -79,7 +81,11 @@ fn few_named(
     members: &[MemberStatus],
 ) -> Option<(Health, Option<String>, Option<String>)> {
     let refusal = survey.refusal.as_ref().filter(|refusal| {
-        matches!(refusal, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
+        matches!(
+            refusal,
+            OpenError::Array(AssemblyError::TooFewMembers { .. })
+                | OpenError::Array(AssemblyError::NoQuorum { .. })
+        )
     })?;
     let missing = members.iter().filter(|member| member.state == MemberHealth::Missing);
     let missing: Vec<_> = missing.map(|member| member.slot).collect();

@@ -44,25 +44,26 @@ mod segment;
 mod volume;
 mod write;
 
+pub use crate::array::error::AdminError;
+pub use crate::array::hedge::Hedging;
+pub use crate::array::member::MemberErrors;
+pub use crate::array::offered::OfferedDrive;
+pub use crate::array::stop::StopReason;
 pub use crate::log::engine::counters::ClassCounters;
 pub use crate::log::engine::counters::{Counters, Progress};
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
     Health, LaneStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
 };
-pub use crate::log::engine::stop::StopReason;
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::members::create;
 pub use crate::log::members::create::{CreateError, CreateOptions, create};
-pub use crate::log::members::error::AdminError;
-pub use crate::log::members::hedge::Hedging;
-pub use crate::log::members::member::MemberErrors;
-pub use crate::log::members::offered::OfferedDrive;
 pub use crate::log::members::spares::{SpareState, SparesStatus, TakenSpare};
 pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
-    DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, open as open_array, survey,
+    AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey,
+    open as open_array, survey,
 };
 pub use crate::log::segment::table::Phase as SegmentPhase;
 pub use crate::log::volume::{ReplaceError, ScrubReport, Volume};

@@ -11,6 +11,7 @@ use zoneweave_zoned::{
     ZonedDevice,
 };
 
+use crate::array::error::AdminError;
 use crate::log::admit::pending::answered;
 use crate::log::admit::requests;
 use crate::log::engine::core::Core;
@@ -19,7 +20,6 @@ use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::steps::Looks;
 use crate::log::index::{checkpoint, load};
-use crate::log::members::error::AdminError;
 use crate::log::members::replace;
 use crate::log::reclaim::{collector, reset};
 use crate::log::repair::{rebuild, scrub};

@@ -5,7 +5,9 @@ use crate::support::life::{assert_holds, live, one_life, put, put_all, refused};
 use crate::support::{Array, Shape, new_drive, uuid, version_of};
 use zoneweave_raid::instrument::marks::{self, INSTRUMENTED, Mark};
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{AdminError, Health, OpenError, OpenOptions, ReplaceError, Volume};
+use zoneweave_raid::log::{
+    AdminError, AssemblyError, Health, OpenError, OpenOptions, ReplaceError, Volume,
+};
 use zoneweave_raid::scheme::{Arrangement, Column};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockDevice, BlockError, Lba};
@@ -78,11 +80,18 @@ fn mirrors_do_not_start_without_a_pair() {
     let array = mirrors(3);
     for missing in [&[0, 3][..], &[2, 5], &[1, 4, 0]] {
         let error = refused(&array, missing);
-        assert!(matches!(error, OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. }));
+        assert!(matches!(
+            error,
+            OpenError::Array(AssemblyError::TooFewMembers { .. })
+                | OpenError::Array(AssemblyError::NoQuorum { .. })
+        ));
     }
     // Not by force either: the contents of the pair are lost.
     let forced = one_life(&array, &[1, 4, 0], force(), async |_, _, _| ());
-    assert!(matches!(forced, Err(OpenError::TooFewMembers { .. })), "{forced:?}");
+    assert!(
+        matches!(forced, Err(OpenError::Array(AssemblyError::TooFewMembers { .. }))),
+        "{forced:?}"
+    );
     let half = one_life(&array, &[1, 2, 3], force(), async |volume, _, _| {
         assert_holds(volume, BLOCKS, 1).await;
         assert_writable(volume).await;

@@ -12,8 +12,8 @@ use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, MemberHealth, OpenError, OpenOptions, ReplaceError,
-    SegmentPhase, Volume,
+    AdminError, AssemblyError, DriveRole, Health, MemberHealth, OpenError, OpenOptions,
+    ReplaceError, SegmentPhase, Volume,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
@@ -86,7 +86,7 @@ fn drives_of_others_copies_and_smaller_ones_are_no_members() {
         assert_holds(volume, 9, 1).await;
     });
     ours.drives[4] = ours.drives[0].fork(Immediate);
-    assert!(matches!(refused(&ours, &[]), OpenError::Duplicate { .. }));
+    assert!(matches!(refused(&ours, &[]), OpenError::Array(AssemblyError::Duplicate { .. })));
     ours.drives[4] = new_drive(&ours.shape, &mut Random::new(3));
     live(&ours, async |_, report, _| assert_eq!(roles(report)[4], DriveRole::Blank));
     ours.drives.truncate(4);
@@ -103,7 +103,7 @@ fn drives_of_others_copies_and_smaller_ones_are_no_members() {
         }
     }
     ours.drives[3] = smaller;
-    assert!(matches!(refused(&ours, &[]), OpenError::Shrunk { .. }));
+    assert!(matches!(refused(&ours, &[]), OpenError::Array(AssemblyError::Shrunk { .. })));
     assert_hit(&[Mark::OtherArrayLeftOut, Mark::DuplicateRefused, Mark::ShrunkMemberRefused]);
     assert_hit(&[Mark::DriveWithoutRecordsLeftOut]);
 }
@@ -117,7 +117,7 @@ fn two_histories_are_not_mixed() {
         one_life(&array, &without, force, async |volume, _, _| put_all(volume, 9, 2).await)
             .expect("the array starts");
     }
-    assert!(matches!(refused(&array, &[]), OpenError::TwoHistories { .. }));
+    assert!(matches!(refused(&array, &[]), OpenError::Array(AssemblyError::TwoHistories { .. })));
     assert_hit(&[Mark::ForcedStart, Mark::TwoHistoriesRefused]);
 }
 

@@ -9,8 +9,8 @@ use crate::support::{Array, Shape, contents, executor, new_drive, offer, read_al
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, DriveRole, Health, Lanes, MemberHealth, OpenError, OpenOptions, OpenReport,
-    ReplaceError, SegmentPhase, Volume, WriteChoice, WritePolicy, open_array,
+    AdminError, AssemblyError, DriveRole, Health, Lanes, MemberHealth, OpenError, OpenOptions,
+    OpenReport, ReplaceError, SegmentPhase, Volume, WriteChoice, WritePolicy, open_array,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random};
@@ -68,7 +68,7 @@ fn an_evicted_member_is_not_let_in_for_a_missing_one() {
         let error = refused(&array, &[0]);
         let present = data - 1;
         assert!(
-            matches!(&error, OpenError::TooFewMembers { present: p, .. } if *p == present),
+            matches!(&error, OpenError::Array(AssemblyError::TooFewMembers { present: p, .. }) if *p == present),
             "{error}"
         );
         live(&array, async |volume, report, _| {
@@ -176,7 +176,13 @@ fn a_start_without_a_source_of_a_rebuild_is_refused() {
     let array = full_array_with_a_new_drive(15);
     while_rebuilding(&array, async |_, _| {});
     let error = refused(&array, &[0]);
-    assert!(matches!(&error, OpenError::Stopped(_) | OpenError::TooFewMembers { .. }), "{error}");
+    assert!(
+        matches!(
+            &error,
+            OpenError::Stopped(_) | OpenError::Array(AssemblyError::TooFewMembers { .. })
+        ),
+        "{error}"
+    );
     goes_on_rebuilding(&array);
 }
 
@@ -192,7 +198,10 @@ fn a_forced_history_is_not_outvoted_by_those_left_behind() {
         volume.close().await.unwrap();
     });
     let no_quorum = |error: &OpenError| {
-        assert!(matches!(error, OpenError::NoQuorum { present: 1, total: 3, .. }), "{error}");
+        assert!(
+            matches!(error, OpenError::Array(AssemblyError::NoQuorum { present: 1, total: 3, .. })),
+            "{error}"
+        );
     };
     no_quorum(&refused(&array, &[1, 2]));
     let force = |lineage| OpenOptions { force: true, lineage, ..OpenOptions::default() };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{Finding, Options, Report, check};
-use zoneweave_raid::log::OpenError;
+use zoneweave_raid::log::{AssemblyError, OpenError};
 use zoneweave_zoned::ZonedDevice;
 
 use crate::error::CliError;
@@ -76,7 +76,10 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
 /// Refuses to report data as lost only because its drives were not named. If every slot's drive
 /// is named, or a placeholder for a lost one, the check goes ahead.
 fn refuse_few_named(located: &Located) -> Result<(), CliError> {
-    let unreadable = matches!(located.survey.refusal, Some(OpenError::TooFewMembers { .. }));
+    let unreadable = matches!(
+        located.survey.refusal,
+        Some(OpenError::Array(AssemblyError::TooFewMembers { .. }))
+    );
     let status = inactive_status(&located.drives, &located.survey);
     match status.filter(|status| unreadable && status.health == Health::Unknown) {
         Some(ArrayStatus { name, why, .. }) => {

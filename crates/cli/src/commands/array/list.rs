@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_raid::log::format::{ArrayUuid, MemberEntry, MemberState, SuperblockRecord};
 use zoneweave_raid::log::recover::records::read_records;
-use zoneweave_raid::log::{DriveRole, OpenError, survey};
+use zoneweave_raid::log::{AssemblyError, DriveRole, OpenError, survey};
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
@@ -224,7 +224,10 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
     // With any other refusal the survey may have ended before it reached all drives.
     let all_looked_at = matches!(
         survey.refusal,
-        None | Some(OpenError::TooFewMembers { .. } | OpenError::NoQuorum { .. })
+        None | Some(
+            OpenError::Array(AssemblyError::TooFewMembers { .. })
+                | OpenError::Array(AssemblyError::NoQuorum { .. })
+        )
     );
     for (member, verdict) in members.iter().zip(survey.drives) {
         let why = match verdict.role {

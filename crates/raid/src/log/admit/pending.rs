@@ -7,8 +7,8 @@ use bytes::Bytes;
 use zoneweave_runtime::{Permit, Receiver, Sender, oneshot};
 use zoneweave_zoned::{BlockError, Lba};
 
+use crate::array::stop::StopReason;
 use crate::log::engine::address::Pba;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, TrimExtent};
 
 /// Answers a receiver when the last of several blocks is done, with the first error.

@@ -8,14 +8,14 @@ use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{BlockCount, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::stop::StopReason;
+use crate::array::superblock_logs::SuperblockLog;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::members::spares::Spares;
-use crate::log::members::superblock::cursor::SuperblockLog;
 use crate::log::write::stripe::Padding;
 use crate::scheme::{Column, Scheme};
 

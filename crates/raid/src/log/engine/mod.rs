@@ -28,4 +28,3 @@ pub mod measuring;
 pub(in crate::log) mod memory;
 pub(in crate::log) mod state;
 pub(in crate::log) mod status;
-pub(in crate::log) mod stop;

@@ -8,29 +8,24 @@
 //! assigned sequences stay below the ceiling on media.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
-use zoneweave_zoned::{Lba, ZonedDevice};
+use zoneweave_zoned::Lba;
 
+use crate::array::state::Array;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
-use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::counters::Counters;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::engine::stop::StopReason;
-use crate::log::format::{MemberState, SealRecord, SegmentId, StreamKind};
+use crate::log::format::{SealRecord, SegmentId, StreamKind};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
-use crate::log::members::array::Array;
-use crate::log::members::attachment::Membership;
-use crate::log::members::member::Member;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::segment::registry::Registry;
 use crate::log::segment::table::{Phase, SegmentTable};
 use crate::log::write::state::Writes;
 use crate::log::write::stream::Stream;
-use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Everything that decisions are made from, behind one borrow. It never does I/O.
 pub(in crate::log) struct State {
@@ -79,64 +74,6 @@ impl Recovering {
     #[must_use]
     pub(in crate::log) fn filled(&self, segment: SegmentId) -> bool {
         self.filled.contains(&segment)
-    }
-}
-
-impl Array {
-    #[must_use]
-    pub(in crate::log) fn scheme(&self) -> Scheme {
-        self.config.scheme
-    }
-
-    /// Members that take part in new stripes, with their drives.
-    #[must_use]
-    pub(in crate::log) fn writable_members(&self) -> Vec<(Column, Rc<dyn ZonedDevice>)> {
-        let members = self.scheme().iter().zip(&self.members);
-        members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
-    }
-
-    /// The members without valid contents.
-    #[must_use]
-    pub(in crate::log) fn lost_members(&self) -> ColumnSet {
-        let lost = |member: &Member| {
-            member.device.is_none()
-                || member.entry.state != MemberState::Online
-                    && !mutant(Mutant::RebuildingMemberCounts)
-        };
-        let members = self.scheme().iter().zip(&self.members);
-        members.filter(|(_, member)| lost(member)).map(|(column, _)| column).collect()
-    }
-
-    /// Attaches another member to a slot.
-    pub(in crate::log) fn put_member(&mut self, column: Column, member: Member) {
-        let before = std::mem::replace(&mut self.members[column.index()], member);
-        self.former.extend(before.membership);
-        self.former.retain(|membership| !membership.has_ended());
-    }
-
-    /// The ended memberships of a drive with commands in flight.
-    #[must_use]
-    pub(in crate::log) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
-        let out = self.members.iter().filter(|member| member.device.is_none());
-        let memberships = out.filter_map(|member| member.membership.as_ref()).chain(&self.former);
-        memberships.filter(|membership| membership.is_of(device)).cloned().collect()
-    }
-
-    /// The slot in which a drive is in service.
-    #[must_use]
-    pub(in crate::log) fn slot_of(&self, device: &Rc<dyn ZonedDevice>) -> Option<Column> {
-        let in_service = |member: &Member| {
-            let membership = member.membership.as_ref().filter(|_| member.device.is_some());
-            membership.is_some_and(|membership| membership.is_of(device))
-        };
-        let mut members = self.scheme().iter().zip(&self.members);
-        members.find(|(_, member)| in_service(member)).map(|(column, _)| column)
-    }
-
-    /// Whether everything can be read without the lost members and this one.
-    #[must_use]
-    pub(in crate::log) fn survives_without(&self, column: Column) -> bool {
-        self.scheme().survives(self.lost_members().with(column))
     }
 }
 

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::array::member::MemberErrors;
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::{Counters, Progress};
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
 use crate::log::format::{MemberState, SegmentId};
 use crate::log::index::cache::IndexPages;
-use crate::log::members::member::MemberErrors;
 use crate::log::members::spares::SparesStatus;
 use crate::log::reclaim::amplification::{Amplification, amplification};
 use crate::log::segment::stripe_table::StripeTable;

@@ -18,8 +18,8 @@ use super::{
     Oob, Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::shards::Shard;
 

@@ -9,10 +9,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::config::{decode_unit, encode_unit};
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::config::{decode_unit, encode_unit};
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 pub(super) const NO_ZONE: u32 = u32::MAX;

@@ -3,14 +3,12 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `envelope` | magic, version, type and array of every structured block |
 //! | `oob` | the 64 bytes of metadata beside every block |
-//! | `superblock`, `config` | records of the membership, and the array's configuration in them |
+//! | `superblock` | payloads of superblock records; `array::format` has the records |
 //! | `seal`, `dead`, `narrow_list` | in records: valid stripes, deaths, live narrow segments |
 //! | `header`, `summary` | the first block of each zone, and the list of each span's blocks |
 //! | `tombstone` | trimmed extents |
 //! | `checkpoint` | the index on media |
-//! | `bounds` | bounds of numbers on media |
 //! | `fuzzing` | bodies of the fuzz targets |
 //!
 //! All integers are little-endian. Structured blocks are 4 KiB and begin with an [`Envelope`];
@@ -21,34 +19,30 @@
 //! checksum and every field's range before they return, and never index by an unchecked value from
 //! media.
 
-mod bounds;
 pub mod checkpoint;
-mod config;
 mod dead;
-mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
 mod header;
 mod narrow_list;
-mod numbers;
 mod oob;
 mod seal;
 mod summary;
 mod superblock;
 mod tombstone;
 
-pub use config::{ArrayConfig, LogConfig, VolumeKind};
+pub use crate::array::format::config::{ArrayConfig, LogConfig, VolumeKind};
+pub use crate::array::format::envelope::{
+    ArrayUuid, BlockType, Envelope, FORMAT_VERSION, FormatError,
+};
+pub use crate::array::format::numbers::SegmentId;
+pub use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
 pub use dead::{Death, Remains};
-pub use envelope::{ArrayUuid, BlockType, Envelope, FormatError};
 pub use header::{SegmentHeader, StreamKind};
 pub use narrow_list::Roster;
-pub use numbers::SegmentId;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use summary::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
-pub use superblock::{MemberEntry, MemberState, MemberUuid, RecordBody, SuperblockRecord};
+pub use superblock::{RecordBody, SuperblockRecord};
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 pub use zoneweave_journal::{Seed, Uuid};
-
-/// The version of everything in this module.
-pub const FORMAT_VERSION: u16 = 3;

@@ -8,9 +8,9 @@ use zoneweave_zoned::ZoneId;
 
 use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
 use super::{ArrayConfig, SegmentHeader};
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.

@@ -31,8 +31,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
+use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::format::bounds::NUMBER_LIMIT;
 use crate::scheme::{Column, ColumnSet, Role};
 
 /// Length of the leading part of the record that is erasure-coded with the data.

@@ -4,7 +4,7 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 
-use crate::log::format::numbers::SegmentId;
+use crate::array::format::numbers::SegmentId;
 
 /// Most rows that a seal decides individually.
 pub const MAX_SEAL_ROWS: u32 = 16_384;

@@ -10,9 +10,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::log::format::bounds::LBA_LIMIT;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
+use crate::array::format::bounds::LBA_LIMIT;
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Entries of one summary block: 16 bytes each after the fixed part.

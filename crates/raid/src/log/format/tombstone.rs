@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::array::format::bounds::NUMBER_LIMIT;
 
 const EXTENT: usize = size_of::<RawExtent>();
 

@@ -22,12 +22,12 @@ use std::rc::Rc;
 use futures_util::future::join;
 use zoneweave_zoned::{BlockError, Lba};
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::absent::Absent;
 use crate::log::index::bulk_load::Plain;

@@ -9,6 +9,8 @@ use zoneweave_zoned::{
     BlockCount, Status, ZoneAction, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
+use crate::array::offered::OfferedDrive;
+use crate::array::superblock_logs::mark_event;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
@@ -17,9 +19,6 @@ use crate::log::format::{
     ArrayConfig, ArrayUuid, LogConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SegmentId,
     SuperblockRecord, VolumeKind,
 };
-use crate::log::members::offered::OfferedDrive;
-use crate::log::members::superblock::cursor::mark_event;
-use crate::log::members::superblock::sealed_payload;
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
@@ -153,9 +152,8 @@ pub async fn create(
             body,
         };
         let bodies = [RecordBody::State, RecordBody::SnapshotEnd { records: 1 }];
-        let payload = |index: u32| {
-            sealed_payload(&record(u64::from(index) + 1, bodies[index as usize].clone()))
-        };
+        let payload =
+            |index: u32| record(u64::from(index) + 1, bodies[index as usize].clone()).sealed();
         let mut log = TwinLog::begin(superblocks, mark_event);
         let written = log.switch(&*drive.device, 2, payload).await;
         written.map_err(|status| failed(drive, status))?;

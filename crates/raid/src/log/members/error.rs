@@ -1,45 +1,15 @@
-//! Errors of administrative requests.
+//! Why a replacement or rebuild failed.
 
 use thiserror::Error;
 use zoneweave_zoned::BlockCount;
 use zoneweave_zoned::Status;
 use zoneweave_zoned::ZoneId;
 
+use crate::array::error::AdminError;
+use crate::array::stop::StopReason;
 use crate::log::engine::limits::LimitError;
-use crate::log::engine::stop::StopReason;
 use crate::log::write::policy::lanes::PolicyError;
 use crate::scheme::Column;
-
-/// Why an administrative request was refused.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum AdminError {
-    /// No such slot.
-    #[error("slot {slot} does not exist: the array has slots 0 to {}", columns - 1)]
-    NoSuchSlot {
-        /// The requested slot.
-        slot: usize,
-        /// Number of slots.
-        columns: usize,
-    },
-    /// Failing it would lose data.
-    #[error("failing {slot} would lose data: no further drive can be spared")]
-    WouldLoseData {
-        /// The requested slot.
-        slot: Column,
-    },
-    /// Failing it would stop writes.
-    #[error(
-        "without {slot} only half of the drives would remain, and writes would stop: replace the \
-         missing drives first, or start without this drive with --force, and replace it then"
-    )]
-    WouldStop {
-        /// The requested slot.
-        slot: Column,
-    },
-    /// Writes have stopped; with the reason.
-    #[error("the volume has stopped: {0}")]
-    Stopped(StopReason),
-}
 
 /// Why a replacement or rebuild failed.
 #[derive(Debug, Error, PartialEq, Eq)]

@@ -14,16 +14,15 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZonedDevice};
 
+use crate::array::member::FailuresBefore;
+use crate::array::state::UNRECORDED;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::MemberState;
-use crate::log::members::array::{Array, UNRECORDED};
-use crate::log::members::error::AdminError;
-use crate::log::members::member::FailuresBefore;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
@@ -43,55 +42,6 @@ const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
 
 /// Reason for evicting a member that spoils every segment.
 const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
-
-impl Array {
-    /// Whether the others are enough to read everything, and are a majority.
-    fn can_do_without(&self, column: Column) -> bool {
-        self.survives_without(column) && self.is_majority_without(column)
-    }
-
-    /// Whether the others are a majority, so that writes could go on.
-    fn is_majority_without(&self, column: Column) -> bool {
-        let member = &self.members[column.index()];
-        let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
-        let left = writable - usize::from(member.writable().is_some());
-        left * 2 > self.scheme().columns() || self.forced
-    }
-
-    /// Whether an administrator may take a member out: that alone must neither lose data nor stop
-    /// writes. A member that is out already, or holds nothing yet, is no loss.
-    ///
-    /// # Errors
-    /// The consequence that forbids it.
-    pub(in crate::log) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
-        let member = &self.members[column.index()];
-        if member.writable().is_none() {
-            return Ok(());
-        }
-        if member.entry.state == MemberState::Online && !self.survives_without(column) {
-            mark(Mark::TakingOutWouldLose);
-            return Err(AdminError::WouldLoseData { slot: column });
-        }
-        if !self.is_majority_without(column) {
-            mark(Mark::TakingOutWouldStop);
-            return Err(AdminError::WouldStop { slot: column });
-        }
-        Ok(())
-    }
-
-    /// Stops writes if too few members are left for them to be safe.
-    pub(in crate::log) fn stop_if_too_few(&mut self) {
-        let covered = self.scheme().survives(self.lost_members());
-        let left = self.members.iter().filter(|member| member.writable().is_some()).count();
-        if !covered && !mutant(Mutant::WritesNotStopped) {
-            mark(Mark::StoppedBeyondRedundancy);
-            self.stopped = Some(StopReason::BeyondRedundancy);
-        } else if left * 2 <= self.scheme().columns() && !self.forced {
-            mark(Mark::StoppedWithoutMajority);
-            self.stopped = Some(StopReason::WithoutMajority);
-        }
-    }
-}
 
 impl State {
     /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
@@ -144,7 +94,7 @@ impl State {
         member.entry.since_epoch = UNRECORDED;
         member.device = None;
         member.failure = Some(reason.to_owned());
-        member.pool = crate::log::members::zone_pool::ZonePool::default();
+        member.pool = crate::array::zone_pool::ZonePool::default();
         member.active_zones = 0;
         self.array.membership_dirty = true;
         let mut open = self.writes.open_segments();

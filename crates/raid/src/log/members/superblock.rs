@@ -6,8 +6,6 @@
 //! member that fails a commit is evicted, which is a commit of its own on the others; a commit
 //! counts when every member still in service has it.
 
-pub(in crate::log) mod cursor;
-
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
@@ -16,14 +14,14 @@ use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
 use zoneweave_zoned::{Payload, Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::state::{Epoch, UNRECORDED};
+use crate::array::stop::StopReason;
+use crate::array::superblock_logs::SuperblockLog;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::log::members::array::{Epoch, UNRECORDED};
-use crate::log::members::superblock::cursor::SuperblockLog;
 use crate::scheme::{Column, ColumnSet};
 
 impl SuperblockLog {
@@ -184,8 +182,7 @@ impl SuperblockLog {
         let log = self.logs.borrow()[column.index()].clone();
         let mut log = log.ok_or(Status::DeviceGone)?;
         let geometry = device.geometry();
-        let payload =
-            |body: &RecordBody| sealed_payload(&self.record(core, table, column, body.clone()));
+        let payload = |body: &RecordBody| self.record(core, table, column, body.clone()).sealed();
         let room = log.has_room(geometry);
         // Otherwise, no record fits behind the last one.
         if room && !switch && log.append(&**device, payload(body)).await? == Appended::Written {
@@ -324,20 +321,6 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     let records = u32::try_from(bodies.len()).expect("a record per leftover segment");
     bodies.push(RecordBody::SnapshotEnd { records });
     bodies
-}
-
-/// The block and metadata of a record.
-#[must_use]
-pub(super) fn sealed_payload(record: &SuperblockRecord) -> Payload {
-    let block = record.encode();
-    structured_payload(
-        record.config.array,
-        block,
-        Place::Superblock,
-        record.record_sequence,
-        record.slot,
-        ColumnSet::default(),
-    )
 }
 
 /// A structured block with the metadata of its place. For a segment, the metadata lists the columns

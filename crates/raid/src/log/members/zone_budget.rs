@@ -1,9 +1,9 @@
 //! The zones that writing needs: the reserve of each member, and when a member has too few left.
 
+use crate::array::member::Member;
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::zones_needed;
 use crate::log::engine::state::State;
-use crate::log::members::member::Member;
 
 impl State {
     /// Whether a member in service has fewer zones left than the volume needs.

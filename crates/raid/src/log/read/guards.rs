@@ -5,8 +5,8 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BlockCount;
 
+use crate::array::hedge::size_of;
 use crate::log::engine::core::Core;
-use crate::log::members::hedge::size_of;
 use crate::scheme::Column;
 
 /// A read in flight.

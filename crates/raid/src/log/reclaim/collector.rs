@@ -13,6 +13,7 @@
 
 use std::rc::Rc;
 
+use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
@@ -20,7 +21,6 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
-use crate::log::members::member::Member;
 use crate::log::reclaim::relocate::{MOVED_AT_A_TIME, evacuate};
 use crate::log::segment::table::{Phase, Segment};
 

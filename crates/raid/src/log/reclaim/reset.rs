@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use zoneweave_runtime::{Permit, Semaphore};
 
+use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
@@ -11,7 +12,6 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::checkpoint;
-use crate::log::members::member::Member;
 use crate::log::segment::active_zones::is_active_no_more;
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS};

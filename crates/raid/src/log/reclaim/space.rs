@@ -5,14 +5,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::array::member::Member;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::limits::{FREE_BESIDE_LANES, RESERVE_SEGMENTS};
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord, SegmentId, StreamKind};
-use crate::log::members::member::Member;
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::write::lane::ChunkClass;

@@ -6,10 +6,10 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZoneId;
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::segment::dead::Unclear;
 use crate::scheme::Column;
 

@@ -31,7 +31,6 @@ mod error;
 pub(in crate::log) mod find;
 pub(in crate::log) mod judge;
 pub(in crate::log) mod publish;
-mod quorum;
 pub mod records;
 pub(in crate::log) mod replay;
 mod rewrite;
@@ -41,20 +40,22 @@ use std::rc::Rc;
 
 use zoneweave_runtime::Handle;
 
+use crate::array::hedge::{Hedge, Hedging};
+use crate::array::offered::OfferedDrive;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
-use crate::log::engine::stop::StopReason;
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
-use crate::log::members::hedge::{Hedge, Hedging};
-use crate::log::members::offered::OfferedDrive;
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::publish::publish;
 use crate::log::volume::Volume;
 use crate::log::write::policy::auto::WriteChoice;
 use crate::log::write::policy::lanes::PolicyError;
 
-pub use crate::log::recover::assemble::{DriveRole, DriveVerdict, Survey, survey};
+pub use crate::array::error::AssemblyError;
+pub use crate::array::start::assemble::{DriveRole, DriveVerdict};
+pub use crate::log::recover::assemble::{Survey, survey};
 pub use crate::log::recover::error::OpenError;
 pub(in crate::log) use crate::log::recover::find::segments::read_header;
 

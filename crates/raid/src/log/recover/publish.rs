@@ -11,12 +11,12 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::load;
 use crate::log::index::partition::Candidate;

@@ -6,12 +6,12 @@
 
 use std::rc::Rc;
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
 use crate::log::engine::core::Core;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::index::partition::Candidate;
 use crate::log::read::blocks::read_places;

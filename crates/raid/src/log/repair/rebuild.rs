@@ -17,16 +17,16 @@ use zoneweave_zoned::{
     zero_blocks,
 };
 
+use crate::array::state::UNRECORDED;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
-use crate::log::members::array::UNRECORDED;
 use crate::log::members::error::ReplaceError;
 use crate::log::members::superblock::structured_payload;
 use crate::log::read::reconstruct;

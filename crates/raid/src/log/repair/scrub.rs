@@ -13,13 +13,13 @@ use serde::Serialize;
 use zoneweave_erasure::Code;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};
 use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
@@ -17,7 +18,6 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, SealRecord};
-use crate::log::members::member::Member;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::Column;

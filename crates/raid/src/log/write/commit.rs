@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::Lba;
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
@@ -15,7 +16,6 @@ use crate::log::engine::address::{BlockPlace, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{ContentKind, IndexEntry, StreamKind};
 use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::table::Phase;

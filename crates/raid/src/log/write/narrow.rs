@@ -19,10 +19,10 @@
 
 use std::cmp::Reverse;
 
+use crate::array::member::Member;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
-use crate::log::members::member::Member;
 use crate::log::write::lane::{ChunkClass, Class, LaneId};
 use crate::log::write::policy::lanes::{LaneOptions, WritePolicy, shape_of};
 use crate::scheme::{ColumnSet, Scheme};

@@ -1,8 +1,8 @@
 //! The steps that a stream writer carries out, and the plan of a stripe.
 
+use crate::array::stop::StopReason;
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
-use crate::log::engine::stop::StopReason;
 use crate::log::write::lane::{Class, LaneId};
 
 /// Most stripes in flight in one segment.

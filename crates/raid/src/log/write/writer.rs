@@ -13,11 +13,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAddress};
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::StreamKind;
 use crate::log::segment::pin::Hold;
 use crate::log::segment::table::Phase;

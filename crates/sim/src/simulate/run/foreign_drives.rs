@@ -8,7 +8,8 @@ use std::rc::Rc;
 use zoneweave_emulator::{FaultPlan, Immediate, RamDrive};
 use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{
-    CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, OpenReport, create, open_array,
+    AssemblyError, CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, OpenReport,
+    create, open_array,
 };
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
@@ -96,10 +97,10 @@ pub(crate) fn be_refused_without_force(harness: &Harness, away: &BTreeSet<usize>
         start(&Copies::of(&drives), away, OpenOptions::default(), |_, device| vec![device]);
     let refused = matches!(
         opened,
-        Err(OpenError::NoQuorum { .. }
-            | OpenError::TooFewMembers { .. }
-            | OpenError::TwoHistories { .. }
-            | OpenError::HistoryInDoubt { .. })
+        Err(OpenError::Array(AssemblyError::NoQuorum { .. })
+            | OpenError::Array(AssemblyError::TooFewMembers { .. })
+            | OpenError::Array(AssemblyError::TwoHistories { .. })
+            | OpenError::Array(AssemblyError::HistoryInDoubt { .. }))
     );
     assert!(refused, "without the drives in slots {away:?} the array starts without force");
     harness.count(|tally| tally.refusals += 1);
@@ -122,8 +123,12 @@ pub(crate) fn refuse(harness: &Harness, impostor: Impostor) {
     };
     let opened = start(&copies, &BTreeSet::new(), harness.start_options(), offers);
     let refused = match impostor {
-        Impostor::Twin { .. } => matches!(opened, Err(OpenError::Duplicate { .. })),
-        Impostor::Shrunk { .. } => matches!(opened, Err(OpenError::Shrunk { .. })),
+        Impostor::Twin { .. } => {
+            matches!(opened, Err(OpenError::Array(AssemblyError::Duplicate { .. })))
+        }
+        Impostor::Shrunk { .. } => {
+            matches!(opened, Err(OpenError::Array(AssemblyError::Shrunk { .. })))
+        }
     };
     assert!(refused, "a start with {impostor:?} is not refused: {:?}", opened.err());
     harness.count(|tally| tally.refusals += 1);

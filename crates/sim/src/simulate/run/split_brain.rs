@@ -10,7 +10,8 @@ use std::rc::Rc;
 use zoneweave_emulator::RamDrive;
 use zoneweave_raid::log::format::{MemberState, SuperblockRecord};
 use zoneweave_raid::log::{
-    DriveRole, OfferedDrive, OpenError, OpenOptions, Survey, Volume, open_array, survey,
+    AssemblyError, DriveRole, OfferedDrive, OpenError, OpenOptions, Survey, Volume, open_array,
+    survey,
 };
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
@@ -124,7 +125,10 @@ fn compare(kept: &[RamDrive], left: &[RamDrive]) {
     let (ours, theirs) = ((&ours, ours_are, &kept), (&theirs, theirs_are, &left));
     let refused = matches!(
         both.refusal,
-        Some(OpenError::TwoHistories { .. } | OpenError::HistoryInDoubt { .. })
+        Some(
+            OpenError::Array(AssemblyError::TwoHistories { .. })
+                | OpenError::Array(AssemblyError::HistoryInDoubt { .. })
+        )
     );
     let (winner, loser) = match ours.0.epoch.cmp(&theirs.0.epoch) {
         Ordering::Greater => (ours, theirs),

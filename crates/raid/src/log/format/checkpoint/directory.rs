@@ -10,7 +10,7 @@ use super::{
     Address, AddressSpace, BODY_BYTES, BlockType, Envelope, FormatError, RawShard, ShardId, field,
     sealed, split,
 };
-use crate::log::format::bounds::NUMBER_LIMIT;
+use crate::array::format::bounds::NUMBER_LIMIT;
 
 /// Entries of a directory block: always 8 bytes each.
 pub const DIRECTORY_ENTRIES: u32 = 500;

@@ -39,11 +39,11 @@ pub use root::{ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, S
 pub use validity::{VALIDITY_BITS, ValidityBlock};
 
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::limits::segment_slots;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Bytes available in a block after its envelope.

@@ -4,8 +4,8 @@ use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 
 /// Address of the first root block. The other fields repeat fields of the chain's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use super::{
     Address, AddressSpace, BODY_BYTES, BlockLocation, BlockType, Coverage, Envelope, FormatError,
     Listed, RawLocation, RawShard, ShardId, field, sealed, split,
 };
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::Column;
 
 /// Addresses of directories that one root block holds.

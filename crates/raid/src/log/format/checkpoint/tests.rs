@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zoneweave_zoned::Lba;
 
 use super::*;
-use crate::log::format::numbers::SegmentId;
+use crate::array::format::numbers::SegmentId;
 
 /// A volume of 2,000 blocks on three columns, with more than one of everything that a column has.
 fn space(entry_bytes: u8) -> AddressSpace {

@@ -9,9 +9,9 @@ use super::{
     AddressSpace, BODY_BYTES, BlockType, Coverage, Envelope, FormatError, RawShard, ShardId, field,
     packed, sealed, split, unpacked,
 };
+use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::bounds::NUMBER_LIMIT;
-use crate::log::format::numbers::SegmentId;
 use crate::scheme::Column;
 
 /// Chunk blocks covered by one validity block.

@@ -3,6 +3,7 @@
 use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
+use crate::array::format::numbers::SegmentId;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
@@ -10,7 +11,6 @@ use crate::log::format::checkpoint::{
     MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,
     mapping_entries,
 };
-use crate::log::format::numbers::SegmentId;
 
 const COVERAGE: Coverage = Coverage { covered: 70, sequence: 77 };
 

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use super::upkeep::Piece;
+use crate::array::stop::StopReason;
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, Ticket};
 use crate::log::admit::writable::check_writable;
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};

@@ -18,11 +18,11 @@ use zoneweave_zoned::{
     BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::engine::stop::StopReason;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
 use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;

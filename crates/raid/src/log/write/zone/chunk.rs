@@ -11,12 +11,12 @@ use std::task::Poll;
 
 use zoneweave_zoned::{Command, Completion, Payload, Reply, Status, ZoneAddress, ZonedDevice};
 
+use crate::array::member::FailuresBefore;
 use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::members::member::FailuresBefore;
 use crate::log::write::in_flight::{ChunkUnderWay, Placed};
 use crate::log::write::zone::coalescing::{Coalescing, WriteLimit};
 use crate::log::write::zone::open_zone::{OpenZone, queue_of};

@@ -6,10 +6,11 @@ use serde::Serialize;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::log::format::{MemberEntry, MemberState, SegmentId};
-use crate::log::members::attachment::Membership;
-use crate::log::members::hedge::ReadPace;
-use crate::log::members::zone_pool::ZonePool;
+use crate::array::attachment::Membership;
+use crate::array::format::numbers::SegmentId;
+use crate::array::format::record::{MemberEntry, MemberState};
+use crate::array::hedge::ReadPace;
+use crate::array::zone_pool::ZonePool;
 
 /// Errors of a member since the start of the volume, and repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -31,24 +32,24 @@ pub struct MemberErrors {
 /// Commands in flight at a failure may fail for the same reason, such as a controller reset, and
 /// are not counted again.
 #[derive(Debug, Default)]
-pub(in crate::log) struct WriteFailures {
+pub(crate) struct WriteFailures {
     in_row: u32,
     noted: u64,
 }
 
 /// Number of failures recorded when a command was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::log) struct FailuresBefore(u64);
+pub(crate) struct FailuresBefore(u64);
 
 impl WriteFailures {
     /// To be kept with a command until its outcome is known.
     #[must_use]
-    pub(super) fn before(&self) -> FailuresBefore {
+    pub(crate) fn before(&self) -> FailuresBefore {
         FailuresBefore(self.noted)
     }
 
     /// Records a failure; returns the number in a row.
-    pub(super) fn note(&mut self, before: FailuresBefore) -> u32 {
+    pub(crate) fn note(&mut self, before: FailuresBefore) -> u32 {
         if before == self.before() {
             self.in_row += 1;
             self.noted += 1;
@@ -57,13 +58,13 @@ impl WriteFailures {
     }
 
     /// A command succeeded, so failures before it no longer count as a row.
-    pub(super) fn end_row(&mut self) {
+    pub(crate) fn end_row(&mut self) {
         self.in_row = 0;
     }
 }
 
 /// A slot of the array and its drive, if one is attached.
-pub(in crate::log) struct Member {
+pub(crate) struct Member {
     /// Its row of the member table.
     pub entry: MemberEntry,
     /// The drive, by the handle of this membership; `None` if it is missing or has failed.
@@ -101,7 +102,7 @@ pub(in crate::log) struct Member {
 impl Member {
     /// A member that is present if it has a device.
     #[must_use]
-    pub(in crate::log) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
+    pub(crate) fn new(entry: MemberEntry, device: Option<Rc<dyn ZonedDevice>>) -> Self {
         let (membership, device) = device.map(Membership::begin).unzip();
         Self {
             entry,
@@ -125,13 +126,13 @@ impl Member {
 
     /// Whether its drive is present, and has a column of every segment on it.
     #[must_use]
-    pub(in crate::log) fn is_in_full_service(&self) -> bool {
+    pub(crate) fn is_in_full_service(&self) -> bool {
         self.entry.state == MemberState::Online && self.device.is_some()
     }
 
     /// The drive, if it takes part in new stripes.
     #[must_use]
-    pub(in crate::log) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {
+    pub(crate) fn writable(&self) -> Option<Rc<dyn ZonedDevice>> {
         (self.entry.state != MemberState::Failed).then(|| self.device.clone()).flatten()
     }
 }

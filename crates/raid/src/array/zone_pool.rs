@@ -6,26 +6,23 @@ use zoneweave_zoned::ZoneId;
 
 /// Zones ready to be written, least worn first.
 #[derive(Debug, Default)]
-pub(in crate::log) struct ZonePool {
+pub(crate) struct ZonePool {
     free: BTreeSet<(u64, ZoneId)>,
 }
 
 impl ZonePool {
     /// Adds a zone that was reset `resets` times.
-    pub(in crate::log) fn add(&mut self, zone: ZoneId, resets: u64) {
+    pub(crate) fn add(&mut self, zone: ZoneId, resets: u64) {
         self.free.insert((resets, zone));
     }
 
     /// Takes the least worn zone.
-    pub(in crate::log) fn take(&mut self) -> Option<(ZoneId, u64)> {
+    pub(crate) fn take(&mut self) -> Option<(ZoneId, u64)> {
         self.take_other_than(None)
     }
 
     /// Takes the least worn zone other than one.
-    pub(in crate::log) fn take_other_than(
-        &mut self,
-        except: Option<ZoneId>,
-    ) -> Option<(ZoneId, u64)> {
+    pub(crate) fn take_other_than(&mut self, except: Option<ZoneId>) -> Option<(ZoneId, u64)> {
         let other = |(_, zone): &&(u64, ZoneId)| Some(*zone) != except;
         let (resets, zone) = self.free.iter().find(other).copied()?;
         self.free.remove(&(resets, zone));
@@ -34,7 +31,7 @@ impl ZonePool {
 
     /// Number of free zones.
     #[must_use]
-    pub(in crate::log) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.free.len()
     }
 }

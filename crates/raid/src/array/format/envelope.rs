@@ -5,7 +5,8 @@ use std::fmt;
 use thiserror::Error;
 use zoneweave_journal::{EnvelopeError, Uuid};
 
-use super::FORMAT_VERSION;
+/// The version of everything that an array writes to media.
+pub const FORMAT_VERSION: u16 = 3;
 
 /// The identity of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -133,7 +134,7 @@ impl Envelope {
     ///
     /// # Errors
     /// As [`Envelope::open_of`], without the checksum.
-    pub(super) fn open_verified(
+    pub(crate) fn open_verified(
         block: &[u8],
         block_type: BlockType,
         array: ArrayUuid,
@@ -145,7 +146,7 @@ impl Envelope {
 }
 
 /// Writes a UUID the usual way.
-pub(super) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+pub(crate) fn display_uuid(uuid: &Uuid, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (at, byte) in uuid.iter().enumerate() {
         if matches!(at, 4 | 6 | 8 | 10) {
             f.write_str("-")?;

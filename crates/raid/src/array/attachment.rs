@@ -39,7 +39,7 @@ impl Drop for Attached {
 
 /// A membership, whether or not it has ended.
 #[derive(Clone)]
-pub(in crate::log) struct Membership {
+pub(crate) struct Membership {
     handle: Weak<Attached>,
     released: Gate,
 }
@@ -47,7 +47,7 @@ pub(in crate::log) struct Membership {
 impl Membership {
     /// Makes a drive a member; returns the handle for its commands.
     #[must_use]
-    pub(super) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
+    pub(crate) fn begin(device: Rc<dyn ZonedDevice>) -> (Self, Rc<dyn ZonedDevice>) {
         let released = Gate::new();
         let handle = Rc::new(Attached { device, released: released.clone() });
         (Self { handle: Rc::downgrade(&handle), released }, handle)
@@ -55,18 +55,18 @@ impl Membership {
 
     /// Whether no command of it is in flight, and the drive is not in service by it.
     #[must_use]
-    pub(in crate::log) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.handle.strong_count() == 0
     }
 
     /// Whether this is the drive, unless the membership has ended.
     #[must_use]
-    pub(in crate::log) fn is_of(&self, device: &Rc<dyn ZonedDevice>) -> bool {
+    pub(crate) fn is_of(&self, device: &Rc<dyn ZonedDevice>) -> bool {
         self.handle.upgrade().is_some_and(|handle| Rc::ptr_eq(&handle.device, device))
     }
 
     /// Waits until it has ended.
-    pub(super) async fn ended(&self) {
+    pub(crate) async fn ended(&self) {
         while !self.has_ended() {
             self.released.wait().await;
         }

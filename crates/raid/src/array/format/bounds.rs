@@ -2,7 +2,7 @@
 
 /// Bound of sequences, segment numbers, epochs and similar numbers: a higher number was never
 /// assigned, and arithmetic with it could overflow.
-pub(in crate::log) const NUMBER_LIMIT: u64 = 1 << 62;
+pub(crate) const NUMBER_LIMIT: u64 = 1 << 62;
 
 /// Bound of the blocks of any volume: an entry has 40 bits for an LBA.
-pub(super) const LBA_LIMIT: u64 = 1 << 40;
+pub(crate) const LBA_LIMIT: u64 = 1 << 40;

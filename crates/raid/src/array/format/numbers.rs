@@ -1,4 +1,4 @@
-//! Numbers that the log assigns and repeats on media.
+//! Numbers that a volume assigns and repeats on media.
 //!
 //! Invariant: each is assigned once. Superblock records hold the ceilings below which numbers may
 //! be in use, so that a start never assigns one again.

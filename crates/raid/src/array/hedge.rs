@@ -53,7 +53,7 @@ impl Default for Hedging {
 }
 
 /// Size classes of reads: 1, 2, 4, 8, 16 and up to 32 blocks.
-pub(in crate::log) const SIZES: usize = 6;
+pub(crate) const SIZES: usize = 6;
 
 /// Reads of a size after which an estimate counts.
 const SAMPLES: u32 = 8;
@@ -65,27 +65,27 @@ const LEAST_NS: u64 = 50_000;
 const OUTLIER: u64 = 8;
 
 /// One in so many reads that would go around a slow drive goes to it.
-pub(in crate::log) const PROBE: u32 = 16;
+pub(crate) const PROBE: u32 = 16;
 
 /// Reads that may be in flight after others have answered them.
-pub(in crate::log) const LEFT_BEHIND: u32 = 64;
+pub(crate) const LEFT_BEHIND: u32 = 64;
 
 /// Cost of a read, in hundredths of reads.
-pub(in crate::log) const PRICE: u64 = 100;
+pub(crate) const PRICE: u64 = 100;
 
 /// Largest saved budget: a burst of 64.
 const SAVED: u64 = 64 * PRICE;
 
 /// Latency estimate for reads of one size.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::log) struct Estimate {
+pub(crate) struct Estimate {
     mean_ns: u64,
     deviation_ns: u64,
     samples: u32,
 }
 
 impl Estimate {
-    pub(in crate::log) fn note(&mut self, latency: Nanos) {
+    pub(crate) fn note(&mut self, latency: Nanos) {
         let ns = match self.samples {
             0 => latency.0,
             _ => latency.0.min(OUTLIER * self.mean_ns.max(LEAST_NS)),
@@ -99,12 +99,12 @@ impl Estimate {
         self.samples = self.samples.saturating_add(1);
     }
 
-    pub(in crate::log) fn mean(&self, hedging: &Hedging) -> Option<u64> {
+    pub(crate) fn mean(&self, hedging: &Hedging) -> Option<u64> {
         (self.samples >= hedging.samples).then_some(self.mean_ns)
     }
 
     /// A bound that reads hardly ever exceed.
-    pub(in crate::log) fn bound(&self, hedging: &Hedging) -> Option<u64> {
+    pub(crate) fn bound(&self, hedging: &Hedging) -> Option<u64> {
         let mean = self.mean(hedging)?;
         Some((mean + 4 * self.deviation_ns).max(2 * mean).max(hedging.least.0))
     }
@@ -112,54 +112,54 @@ impl Estimate {
 
 /// Recent read latencies of a drive.
 #[derive(Debug, Default)]
-pub(in crate::log) struct ReadPace {
-    pub(in crate::log) usual: [Estimate; SIZES],
+pub(crate) struct ReadPace {
+    pub(crate) usual: [Estimate; SIZES],
     /// Latencies while it resets zones.
-    pub(in crate::log) resetting: [Estimate; SIZES],
-    pub(in crate::log) resets: u32,
+    pub(crate) resetting: [Estimate; SIZES],
+    pub(crate) resets: u32,
     /// Reads in flight by number, with the time at which each is late.
-    pub(in crate::log) under_way: BTreeMap<u64, Nanos>,
+    pub(crate) under_way: BTreeMap<u64, Nanos>,
     /// Reads around the drive since the last read on it.
-    pub(in crate::log) spared: u32,
+    pub(crate) spared: u32,
 }
 
 impl ReadPace {
     /// Whether the oldest read is late.
-    pub(in crate::log) fn owes(&self, now: Nanos) -> bool {
+    pub(crate) fn owes(&self, now: Nanos) -> bool {
         self.under_way.first_key_value().is_some_and(|(_, late)| *late <= now)
     }
 
     /// Whether any read is late.
-    pub(in crate::log) fn owes_any(&self, now: Nanos) -> bool {
+    pub(crate) fn owes_any(&self, now: Nanos) -> bool {
         self.under_way.values().any(|late| *late <= now)
     }
 }
 
 /// Remaining budgets, in hundredths of reads.
 #[derive(Debug)]
-pub(in crate::log) struct Hedge {
-    pub(in crate::log) hedging: Hedging,
-    pub(in crate::log) next: u64,
-    pub(in crate::log) around: u64,
-    pub(in crate::log) late: u64,
-    pub(in crate::log) left_behind: u32,
+pub(crate) struct Hedge {
+    pub(crate) hedging: Hedging,
+    pub(crate) next: u64,
+    pub(crate) around: u64,
+    pub(crate) late: u64,
+    pub(crate) left_behind: u32,
 }
 
 impl Hedge {
     /// Starts with empty budgets.
     #[must_use]
-    pub(in crate::log) fn new(hedging: Hedging) -> Self {
+    pub(crate) fn new(hedging: Hedging) -> Self {
         Self { hedging, next: 0, around: 0, late: 0, left_behind: 0 }
     }
 
-    pub(in crate::log) fn earn(&mut self) {
+    pub(crate) fn earn(&mut self) {
         let Hedging { around_percent, late_percent, .. } = self.hedging;
         self.around = SAVED.min(self.around + u64::from(around_percent));
         self.late = SAVED.min(self.late + u64::from(late_percent));
     }
 }
 
-pub(in crate::log) fn size_of(blocks: u32) -> usize {
+pub(crate) fn size_of(blocks: u32) -> usize {
     let size = blocks.max(1).next_power_of_two().trailing_zeros() as usize;
     size.min(SIZES - 1)
 }

@@ -18,35 +18,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::array::error::AssemblyError;
+use crate::array::format::record::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::format::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
-use crate::log::recover::{OpenError, OpenOptions};
 
 /// Identifies a version of the membership.
 type Version = (u64, u64, u64);
 
-fn version(record: &SuperblockRecord) -> Version {
+fn version<B>(record: &SuperblockRecord<B>) -> Version {
     (record.epoch, record.epoch_tag, record.lineage)
 }
 
 /// The newest record that a drive has, as far as it can be read.
-#[derive(Clone, Copy)]
-pub(super) struct Newest<'a> {
-    pub(in crate::log) record: &'a SuperblockRecord,
+pub(crate) struct Newest<'a, B> {
+    pub(crate) record: &'a SuperblockRecord<B>,
     /// Whether there may be a newer one.
-    pub(in crate::log) may_hide_newer: bool,
+    pub(crate) may_hide_newer: bool,
 }
+
+impl<B> Clone for Newest<'_, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Newest<'_, B> {}
 
 /// Whether the drive with the newest record `own` belongs to the history of `table`. A forced start
 /// leaves out absent drives, and its table marks them failed. A drive that the table lists, but
 /// whose record is of an older lineage, was kept from the start by a crash. The sign is that its
 /// own record has in service one of the present drives that carry the table's version: a forced
 /// start without these would have marked them failed.
-pub(super) fn follows(
-    own: &SuperblockRecord,
-    table: &SuperblockRecord,
-    present: &[Newest<'_>],
+pub(crate) fn follows<B>(
+    own: &SuperblockRecord<B>,
+    table: &SuperblockRecord<B>,
+    present: &[Newest<'_, B>],
 ) -> bool {
     let kept_from = || own.epoch < table.epoch && knows_a_carrier(own, table, present);
     own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
@@ -68,23 +75,23 @@ pub(super) fn follows(
 /// it knows. Some may have failed or joined since, in records that only it or only the others have.
 /// A drive without any carrier in service is left out: that costs one drive, while merging two
 /// histories would mix their writes.
-fn knows_a_carrier(
-    own: &SuperblockRecord,
-    table: &SuperblockRecord,
-    present: &[Newest<'_>],
+fn knows_a_carrier<B>(
+    own: &SuperblockRecord<B>,
+    table: &SuperblockRecord<B>,
+    present: &[Newest<'_, B>],
 ) -> bool {
     carriers(table, present).any(|carrier| has_in_service(own, carrier.record.member))
 }
 
-fn carriers<'a>(
-    table: &SuperblockRecord,
-    present: &'a [Newest<'a>],
-) -> impl Iterator<Item = &'a Newest<'a>> {
+fn carriers<'a, B>(
+    table: &SuperblockRecord<B>,
+    present: &'a [Newest<'a, B>],
+) -> impl Iterator<Item = &'a Newest<'a, B>> {
     let (array, wanted) = (table.config.array, version(table));
     present.iter().filter(move |at| at.record.config.array == array && version(at.record) == wanted)
 }
 
-fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
+fn has_in_service<B>(table: &SuperblockRecord<B>, member: MemberUuid) -> bool {
     let entry = table.members.iter().find(|entry| entry.uuid == member);
     entry.is_some_and(|entry| entry.state != MemberState::Failed)
 }
@@ -96,9 +103,13 @@ fn has_in_service(table: &SuperblockRecord, member: MemberUuid) -> bool {
 /// A drive that may hide a newer record may have had the version after all, which then counted; a
 /// carrier of the version may hide a later one that counted. Such drives are used as proof only if
 /// `in_doubt`.
-fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt: bool) -> bool {
-    let believed = |at: &&Newest<'_>| in_doubt || !at.may_hide_newer;
-    let never_had_it = |own: &SuperblockRecord| {
+fn was_left_behind<B>(
+    version: &SuperblockRecord<B>,
+    present: &[Newest<'_, B>],
+    in_doubt: bool,
+) -> bool {
+    let believed = |at: &&Newest<'_, B>| in_doubt || !at.may_hide_newer;
+    let never_had_it = |own: &SuperblockRecord<B>| {
         own.lineage != version.lineage
             && own.epoch <= version.epoch
             && has_in_service(version, own.member)
@@ -110,40 +121,40 @@ fn was_left_behind(version: &SuperblockRecord, present: &[Newest<'_>], in_doubt:
 }
 
 /// The newest record of the membership's valid version, and whether choosing it took force.
-pub(super) fn choose<'a>(
-    newest: &[Option<Newest<'a>>],
-    options: &OpenOptions,
-) -> Result<(&'a SuperblockRecord, bool), OpenError> {
+pub(crate) fn choose<'a, B>(
+    newest: &[Option<Newest<'a, B>>],
+    force: bool,
+) -> Result<(&'a SuperblockRecord<B>, bool), AssemblyError> {
     let all = || newest.iter().flatten();
     let array = most_common(all().map(|at| at.record.config.array));
-    let array = array.ok_or(OpenError::NoArray)?;
+    let array = array.ok_or(AssemblyError::NoArray)?;
     mark_if(Mark::OtherArrayLeftOut, || all().any(|at| at.record.config.array != array));
     let ours: Vec<_> = all().filter(|at| at.record.config.array == array).copied().collect();
     let lineage = choose_lineage(&ours)?;
-    let mut versions: BTreeMap<Version, Vec<&SuperblockRecord>> = BTreeMap::new();
+    let mut versions: BTreeMap<Version, Vec<&SuperblockRecord<B>>> = BTreeMap::new();
     for record in ours.iter().map(|at| at.record).filter(|record| record.lineage == lineage) {
         versions.entry(version(record)).or_default().push(record);
     }
     let total = ours[0].record.config.scheme.columns();
-    let latest = |carriers: &[&'a SuperblockRecord]| {
+    let latest = |carriers: &[&'a SuperblockRecord<B>]| {
         carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
     };
-    let present = |record: &SuperblockRecord| {
+    let present = |record: &SuperblockRecord<B>| {
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
         let is_here = |member: &&MemberEntry| {
-            let is_it = |own: &SuperblockRecord| own.member == member.uuid;
+            let is_it = |own: &SuperblockRecord<B>| own.member == member.uuid;
             ours.iter().any(|at| is_it(at.record) && follows(at.record, record, &ours))
         };
         listed.filter(is_here).count()
     };
     // A commit counts once every member in service by its own table has it. A version that some
     // such member here does not carry never counted, and the start may use an older one.
-    let may_have_counted = |record: &SuperblockRecord| {
-        let in_service = |at: &&Newest<'_>| {
+    let may_have_counted = |record: &SuperblockRecord<B>| {
+        let in_service = |at: &&Newest<'_, B>| {
             has_in_service(record, at.record.member) && follows(at.record, record, &ours)
         };
         // Two versions of one epoch come from starts unaware of each other.
-        let has_it = |at: &Newest<'_>| {
+        let has_it = |at: &Newest<'_, B>| {
             let own = at.record;
             own.epoch > record.epoch || version(own) == version(record) || at.may_hide_newer
         };
@@ -172,7 +183,7 @@ pub(super) fn choose<'a>(
     }
     let last = versions.values().next_back().expect("at least one record");
     let record = latest(last);
-    if options.force {
+    if force {
         mark(Mark::ForcedStart);
         return Ok((record, true));
     }
@@ -181,14 +192,14 @@ pub(super) fn choose<'a>(
         return Err(too_few(record, present));
     }
     mark(Mark::NoQuorumRefused);
-    Err(OpenError::NoQuorum { name, present, total })
+    Err(AssemblyError::NoQuorum { name, present, total })
 }
 
 /// The history that went on: the one with an epoch above all epochs of the others, which a forced
 /// start mints. If two went on, they cannot be ranked here, and neither can they if the proof is a
 /// drive that may hide a newer record. Refusing is the safe side: the drive in doubt can be left
 /// out, while data overwritten by a stale history is lost.
-fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
+fn choose_lineage<B>(present: &[Newest<'_, B>]) -> Result<u64, AssemblyError> {
     let (sure, in_doubt) = (furthest(present, false), furthest(present, true));
     let name = present[0].record.config.name.clone();
     if sure != in_doubt {
@@ -196,21 +207,21 @@ fn choose_lineage(present: &[Newest<'_>]) -> Result<u64, OpenError> {
         let hiding = present.iter().filter(|at| at.may_hide_newer);
         let slots: BTreeSet<_> = hiding.map(|at| at.record.slot.0).collect();
         let slots: Vec<_> = slots.iter().map(ToString::to_string).collect();
-        return Err(OpenError::HistoryInDoubt { name, slots: slots.join(", ") });
+        return Err(AssemblyError::HistoryInDoubt { name, slots: slots.join(", ") });
     }
     match (sure.first(), sure.len()) {
         (Some(lineage), 1) => Ok(*lineage),
         _ => {
             mark(Mark::TwoHistoriesRefused);
-            Err(OpenError::TwoHistories { name })
+            Err(AssemblyError::TwoHistories { name })
         }
     }
 }
 
 /// The lineages with the highest epoch of all versions that were not left behind.
-fn furthest(present: &[Newest<'_>], in_doubt: bool) -> BTreeSet<u64> {
+fn furthest<B>(present: &[Newest<'_, B>], in_doubt: bool) -> BTreeSet<u64> {
     let records = || present.iter().map(|at| at.record);
-    let counts = |record: &&SuperblockRecord| !was_left_behind(record, present, in_doubt);
+    let counts = |record: &&SuperblockRecord<B>| !was_left_behind(record, present, in_doubt);
     let mut counting: Vec<_> = records().filter(counts).collect();
     mark_if(Mark::VersionLeftBehind, || counting.len() < present.len());
     if counting.is_empty() {
@@ -221,9 +232,9 @@ fn furthest(present: &[Newest<'_>], in_doubt: bool) -> BTreeSet<u64> {
     furthest.map(|record| record.lineage).collect()
 }
 
-pub(super) fn too_few(record: &SuperblockRecord, present: usize) -> OpenError {
+pub(crate) fn too_few<B>(record: &SuperblockRecord<B>, present: usize) -> AssemblyError {
     mark(Mark::TooFewMembersRefused);
-    OpenError::TooFewMembers {
+    AssemblyError::TooFewMembers {
         name: record.config.name.clone(),
         present,
         total: record.config.scheme.columns(),
@@ -244,14 +255,15 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::{ArrayConfig, RecordBody, SegmentId};
+    use crate::array::format::config::ArrayConfig;
+    use crate::array::format::numbers::SegmentId;
     use crate::scheme::{Column, Scheme};
 
     const DRIVES: u8 = 6;
 
     /// The newest record of a drive of an array of three and three, the members outside `failed` in
     /// service.
-    fn record(slot: u8, lineage: u64, epoch: u64, failed: &[u8]) -> SuperblockRecord {
+    fn record(slot: u8, lineage: u64, epoch: u64, failed: &[u8]) -> SuperblockRecord<()> {
         let state = |slot| match failed.contains(&slot) {
             true => MemberState::Failed,
             false => MemberState::Online,
@@ -269,29 +281,28 @@ mod tests {
             members: (0..DRIVES).map(entry).collect(),
             sequence_ceiling: 100,
             segment_ceiling: SegmentId(10),
-            body: RecordBody::State,
+            body: (),
         }
     }
 
-    fn chosen(records: &[SuperblockRecord], force: bool) -> Result<(u64, u64), OpenError> {
+    fn chosen(records: &[SuperblockRecord<()>], force: bool) -> Result<(u64, u64), AssemblyError> {
         chosen_in_doubt(records, &[], force)
     }
 
     /// The same where the newest records of the drives of slots `hiding` may be hidden.
     fn chosen_in_doubt(
-        records: &[SuperblockRecord],
+        records: &[SuperblockRecord<()>],
         hiding: &[u8],
         force: bool,
-    ) -> Result<(u64, u64), OpenError> {
-        let hides = |record: &SuperblockRecord| hiding.contains(&record.slot.0);
+    ) -> Result<(u64, u64), AssemblyError> {
+        let hides = |record: &SuperblockRecord<()>| hiding.contains(&record.slot.0);
         let newest = |record| Some(Newest { record, may_hide_newer: hides(record) });
         let newest: Vec<_> = records.iter().map(newest).collect();
-        let options = OpenOptions { force, ..OpenOptions::default() };
-        choose(&newest, &options).map(|(record, _)| (record.lineage, record.epoch))
+        choose(&newest, force).map(|(record, _)| (record.lineage, record.epoch))
     }
 
     /// A record of an array whose drives in `slots` were replaced.
-    fn replaced(mut record: SuperblockRecord, slots: &[u8]) -> SuperblockRecord {
+    fn replaced(mut record: SuperblockRecord<()>, slots: &[u8]) -> SuperblockRecord<()> {
         for slot in slots {
             let entry = &mut record.members[usize::from(*slot)];
             *entry = MemberEntry { uuid: MemberUuid([0x70 + slot; 16]), ..*entry };
@@ -300,16 +311,17 @@ mod tests {
         record
     }
 
-    fn newest_of(records: &[SuperblockRecord]) -> Vec<Newest<'_>> {
+    fn newest_of(records: &[SuperblockRecord<()>]) -> Vec<Newest<'_, ()>> {
         records.iter().map(|record| Newest { record, may_hide_newer: false }).collect()
     }
 
-    fn assert_refused(result: Result<(u64, u64), OpenError>) {
-        assert!(matches!(result, Err(OpenError::TwoHistories { .. })), "{result:?}");
+    fn assert_refused(result: Result<(u64, u64), AssemblyError>) {
+        assert!(matches!(result, Err(AssemblyError::TwoHistories { .. })), "{result:?}");
     }
 
-    fn assert_in_doubt(result: Result<(u64, u64), OpenError>, of: &str) {
-        let named = matches!(&result, Err(OpenError::HistoryInDoubt { slots, .. }) if slots == of);
+    fn assert_in_doubt(result: Result<(u64, u64), AssemblyError>, of: &str) {
+        let named =
+            matches!(&result, Err(AssemblyError::HistoryInDoubt { slots, .. }) if slots == of);
         assert!(named, "{result:?}");
     }
 
@@ -323,7 +335,7 @@ mod tests {
         let records =
             [before(0), unfinished(1), unfinished(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
-        assert!(matches!(chosen(&records, false), Err(OpenError::NoQuorum { present: 3, .. })));
+        assert!(matches!(chosen(&records, false), Err(AssemblyError::NoQuorum { present: 3, .. })));
         // Another drive failed during that commit, and the drives later started by force had one of
         // them in service. They never got the record, so their history is no part of the other.
         let further = |slot| record(slot, 1, 7, &[0, 4]);
@@ -364,13 +376,19 @@ mod tests {
             let records = [forced(first), forced(second), kept_from.clone()];
             assert_eq!(chosen(&records, true).unwrap(), (2, 7));
             let refused = chosen(&records, false);
-            assert!(matches!(refused, Err(OpenError::NoQuorum { present: 3, .. })), "{refused:?}");
+            assert!(
+                matches!(refused, Err(AssemblyError::NoQuorum { present: 3, .. })),
+                "{refused:?}"
+            );
         }
         // A drive started apart by force has none of them in service.
         let apart = record(2, 3, 6, &[0, 1]);
         for [first, second] in [[0, 1], [1, 0]] {
             let refused = chosen(&[forced(first), forced(second), apart.clone()], false);
-            assert!(!matches!(refused, Err(OpenError::NoQuorum { present: 3, .. })), "{refused:?}");
+            assert!(
+                !matches!(refused, Err(AssemblyError::NoQuorum { present: 3, .. })),
+                "{refused:?}"
+            );
         }
         let left_out = replaced(record(2, 3, 6, &[0]), &[1]);
         assert!(!follows(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
@@ -410,7 +428,7 @@ mod tests {
     fn whom_a_crash_kept_a_lineage_from_follows_it() {
         let forced = record(3, 2, 6, &[0, 1, 2]);
         let present = newest_of(std::slice::from_ref(&forced));
-        let follows = |own: &SuperblockRecord| follows(own, &forced, &present);
+        let follows = |own: &SuperblockRecord<()>| follows(own, &forced, &present);
         assert!(follows(&record(4, 1, 5, &[])));
         assert!(!follows(&record(4, 1, 6, &[])));
         assert!(!follows(&record(4, 3, 5, &[0, 1, 2, 3])));

@@ -8,16 +8,16 @@ use zoneweave_runtime::Semaphore;
 use crate::instrument::marks::{Mark, mark};
 
 /// The superblock logs of all members.
-pub(in crate::log) struct SuperblockLog {
+pub(crate) struct SuperblockLog {
     /// By slot; `None` if there is no drive in it.
-    pub(in crate::log) logs: RefCell<Vec<Option<TwinLog>>>,
-    pub(in crate::log) record_sequence: RefCell<u64>,
+    pub(crate) logs: RefCell<Vec<Option<TwinLog>>>,
+    pub(crate) record_sequence: RefCell<u64>,
     /// Serialises commits.
-    pub(in crate::log) lock: Semaphore,
+    pub(crate) lock: Semaphore,
 }
 
 /// Counts the rare branches of the journal.
-pub(in crate::log) fn mark_event(event: Event) {
+pub(crate) fn mark_event(event: Event) {
     mark(match event {
         Event::RecordWrittenAgain => Mark::RecordWrittenAgain,
         Event::RecordInPart => Mark::RecordInPart,

@@ -3,7 +3,7 @@
 
 use zoneweave_zoned::BlockCount;
 
-use crate::log::format::envelope::ArrayUuid;
+use crate::array::format::envelope::ArrayUuid;
 use crate::scheme::Scheme;
 use crate::shards::Shard;
 
@@ -69,7 +69,7 @@ impl ArrayConfig {
 
 /// The exponent of the frame size, of which one block is the header; zero for drives with a write
 /// unit of one block.
-pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
+pub(crate) fn encode_unit(unit: BlockCount) -> Option<u8> {
     let frame = unit.0 + 1;
     let exponent = u8::try_from(frame.trailing_zeros()).ok()?;
     match unit.0 {
@@ -79,7 +79,7 @@ pub(super) fn encode_unit(unit: BlockCount) -> Option<u8> {
     }
 }
 
-pub(super) fn decode_unit(exponent: u8) -> Option<BlockCount> {
+pub(crate) fn decode_unit(exponent: u8) -> Option<BlockCount> {
     match exponent {
         0 => Some(BlockCount(1)),
         2..=6 => Some(BlockCount((1 << exponent) - 1)),

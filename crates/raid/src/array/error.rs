@@ -1,0 +1,135 @@
+//! Why the members of an array cannot be determined, and why an administrative request is refused;
+//! with the remedy.
+
+use thiserror::Error;
+use zoneweave_zoned::BlockCount;
+
+use crate::array::format::envelope::FORMAT_VERSION;
+use crate::array::stop::StopReason;
+use crate::scheme::Column;
+
+/// Why the drives do not make an array that can be started.
+#[derive(Debug, Error)]
+pub enum AssemblyError {
+    /// No drive has a superblock.
+    #[error("none of the drives belongs to an array; `zoneweave array create` makes one")]
+    NoArray,
+    /// The drives' superblocks are of another release's format.
+    #[error(
+        "the drives carry an array in format version {version}, and this release reads version \
+         {FORMAT_VERSION}: start it with a release that reads that one"
+    )]
+    OtherVersion {
+        /// Format version of the drives.
+        version: u16,
+    },
+    /// Too few members for reading everything.
+    #[error(
+        "array {name} has {present} of {total} drives and needs {needed}: {missing}; \
+         bring the missing drives back"
+    )]
+    TooFewMembers {
+        /// Name of the array.
+        name: String,
+        /// Members that are present.
+        present: usize,
+        /// Members of the array.
+        total: usize,
+        /// Members that reading everything needs.
+        needed: usize,
+        /// Slots of the missing members, as text.
+        missing: String,
+    },
+    /// Enough members to read, too few to exclude that another host writes to the others.
+    #[error(
+        "only {present} of {total} drives of array {name} are here: the others could be in use \
+         elsewhere; --force starts with these, and the others can then only return by `replace`"
+    )]
+    NoQuorum {
+        /// Name of the array.
+        name: String,
+        /// Members that are present.
+        present: usize,
+        /// Members of the array.
+        total: usize,
+    },
+    /// Halves of the array were started apart, both with force.
+    #[error(
+        "the drives of array {name} were started apart and hold two histories: give only the drives \
+         with the history to keep"
+    )]
+    TwoHistories {
+        /// Name of the array.
+        name: String,
+    },
+    /// The choice between two histories depends on drives whose newest record may be unreadable.
+    #[error(
+        "array {name} has two histories, and the newer one is unknown: the newest record of slots {slots} may be \
+         unreadable. `zoneweave inspect` shows the records of each drive; give only the drives with the history to \
+         keep. Leaving these slots out may choose the other history"
+    )]
+    HistoryInDoubt {
+        /// Name of the array.
+        name: String,
+        /// The slots of these drives, as text.
+        slots: String,
+    },
+    /// Two drives say they are the same member.
+    #[error("{first} and {second} say they are the same member: one is a copy; leave one out")]
+    Duplicate {
+        /// Label of one drive.
+        first: String,
+        /// Label of the other drive.
+        second: String,
+    },
+    /// A drive has fewer or smaller zones than when it became a member.
+    #[error("{label} is smaller than when it joined the array: {detail}")]
+    Shrunk {
+        /// Label of the drive.
+        label: String,
+        /// Its zones and the zones needed, as text.
+        detail: String,
+    },
+    /// A drive has another write unit than the array.
+    #[error(
+        "the superblock describes an impossible array: a drive writes units of {found}, and the array \
+         has units of {unit}"
+    )]
+    OtherUnit {
+        /// The array's unit.
+        unit: BlockCount,
+        /// The drive's unit.
+        found: BlockCount,
+    },
+}
+
+/// Why an administrative request was refused.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum AdminError {
+    /// No such slot.
+    #[error("slot {slot} does not exist: the array has slots 0 to {}", columns - 1)]
+    NoSuchSlot {
+        /// The requested slot.
+        slot: usize,
+        /// Number of slots.
+        columns: usize,
+    },
+    /// Failing it would lose data.
+    #[error("failing {slot} would lose data: no further drive can be spared")]
+    WouldLoseData {
+        /// The requested slot.
+        slot: Column,
+    },
+    /// Failing it would stop writes.
+    #[error(
+        "without {slot} only half of the drives would remain, and writes would stop: replace the \
+         missing drives first, or start without this drive with --force, and replace it then"
+    )]
+    WouldStop {
+        /// The requested slot.
+        slot: Column,
+    },
+    /// Writes have stopped; with the reason.
+    #[error("the volume has stopped: {0}")]
+    Stopped(StopReason),
+}

@@ -1,0 +1,17 @@
+//! The bytes of an array on media: superblock records and their parts.
+//!
+//! | file | content |
+//! |---|---|
+//! | `envelope` | magic, version, type and array of every structured block |
+//! | `record` | superblock records; a volume adds its part and its payloads (`VolumeBody`) |
+//! | `config` | the array's configuration in them, and that of each kind of volume |
+//! | `numbers` | numbers that a volume assigns, and records repeat |
+//! | `bounds` | bounds of numbers on media |
+//!
+//! `docs/format.md` is the same in prose. Everything read from media is hostile.
+
+pub(crate) mod bounds;
+pub mod config;
+pub mod envelope;
+pub(crate) mod numbers;
+pub mod record;

@@ -1,0 +1,164 @@
+//! The members of the array and their membership, as the running volume knows them.
+//!
+//! Synchronous: eviction, quorum and the choice of columns to read decide from this part of the
+//! state alone. Nothing here does I/O.
+//!
+//! Invariant: the membership is dirty from a change until a commit has put it on every member in
+//! service.
+
+use std::rc::Rc;
+
+use zoneweave_journal::Seed;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::array::attachment::Membership;
+use crate::array::format::config::ArrayConfig;
+use crate::array::format::record::MemberState;
+use crate::array::hedge::{Hedge, Hedging};
+use crate::array::member::Member;
+use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::scheme::{Column, ColumnSet, Scheme};
+
+/// Placeholder for the epoch of a change that is not on media yet.
+pub(crate) const UNRECORDED: u64 = u64::MAX;
+
+/// The version of the membership in superblock records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch {
+    /// Number of membership changes.
+    pub number: u64,
+    /// Distinguishes two changes with the same count.
+    pub tag: u64,
+    /// Distinguishes histories started apart.
+    pub lineage: u64,
+}
+
+/// The array under the volume.
+pub(crate) struct Array {
+    /// Configuration of the array.
+    pub(crate) config: ArrayConfig,
+    /// The seed of its checksums.
+    pub(crate) seed: Seed,
+    /// Its members, by slot.
+    pub(crate) members: Vec<Member>,
+    /// Former memberships of replaced drives with commands in flight.
+    pub(crate) former: Vec<Membership>,
+    /// The version of the membership.
+    pub(crate) epoch: Epoch,
+    /// An eviction is not on media yet: no new segment until it is.
+    pub(crate) membership_dirty: bool,
+    /// Whether half of the members are enough to write, by the user's decision.
+    pub(crate) forced: bool,
+    /// Why writes are refused, if they are.
+    pub(crate) stopped: Option<StopReason>,
+    /// Whether some member may lose completed writes at power loss.
+    pub(crate) volatile: bool,
+    /// Whether each chunk write is made durable by itself.
+    pub(crate) fua_always: bool,
+    /// Budgets of hedged reads.
+    pub(crate) hedge: Hedge,
+}
+
+impl Array {
+    /// The array of these members. `is_recorded`: whether every member carries `epoch` with these
+    /// states; if not, the next commit replaces it. Writes are stopped if too few members are left.
+    pub(crate) fn assembled(
+        config: ArrayConfig,
+        members: Vec<Member>,
+        epoch: Epoch,
+        is_recorded: bool,
+        forced: bool,
+    ) -> Self {
+        let devices = || members.iter().filter_map(|member| member.device.as_ref());
+        let volatile = devices().any(|device| device.geometry().volatile_cache);
+        let writethrough = config.log().writethrough.unwrap_or(!volatile);
+        let mut array = Self {
+            seed: Seed::of(config.array),
+            config,
+            members,
+            former: Vec::new(),
+            epoch,
+            membership_dirty: !is_recorded,
+            forced,
+            stopped: None,
+            volatile,
+            fua_always: writethrough && volatile,
+            hedge: Hedge::new(Hedging::OFF),
+        };
+        array.stop_if_too_few();
+        array
+    }
+}
+
+impl Array {
+    #[must_use]
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.config.scheme
+    }
+
+    /// Members that take part in new stripes, with their drives.
+    #[must_use]
+    pub(crate) fn writable_members(&self) -> Vec<(Column, Rc<dyn ZonedDevice>)> {
+        let members = self.scheme().iter().zip(&self.members);
+        members.filter_map(|(column, member)| Some((column, member.writable()?))).collect()
+    }
+
+    /// The members without valid contents.
+    #[must_use]
+    pub(crate) fn lost_members(&self) -> ColumnSet {
+        let lost = |member: &Member| {
+            member.device.is_none()
+                || member.entry.state != MemberState::Online
+                    && !mutant(Mutant::RebuildingMemberCounts)
+        };
+        let members = self.scheme().iter().zip(&self.members);
+        members.filter(|(_, member)| lost(member)).map(|(column, _)| column).collect()
+    }
+
+    /// Attaches another member to a slot.
+    pub(crate) fn put_member(&mut self, column: Column, member: Member) {
+        let before = std::mem::replace(&mut self.members[column.index()], member);
+        self.former.extend(before.membership);
+        self.former.retain(|membership| !membership.has_ended());
+    }
+
+    /// The ended memberships of a drive with commands in flight.
+    #[must_use]
+    pub(crate) fn former_of(&self, device: &Rc<dyn ZonedDevice>) -> Vec<Membership> {
+        let out = self.members.iter().filter(|member| member.device.is_none());
+        let memberships = out.filter_map(|member| member.membership.as_ref()).chain(&self.former);
+        memberships.filter(|membership| membership.is_of(device)).cloned().collect()
+    }
+
+    /// The slot in which a drive is in service.
+    #[must_use]
+    pub(crate) fn slot_of(&self, device: &Rc<dyn ZonedDevice>) -> Option<Column> {
+        let in_service = |member: &Member| {
+            let membership = member.membership.as_ref().filter(|_| member.device.is_some());
+            membership.is_some_and(|membership| membership.is_of(device))
+        };
+        let mut members = self.scheme().iter().zip(&self.members);
+        members.find(|(_, member)| in_service(member)).map(|(column, _)| column)
+    }
+
+    /// Whether everything can be read without the lost members and this one.
+    #[must_use]
+    pub(crate) fn survives_without(&self, column: Column) -> bool {
+        self.scheme().survives(self.lost_members().with(column))
+    }
+
+    /// Stops writes if too few members are left for them to be safe.
+    pub(crate) fn stop_if_too_few(&mut self) {
+        let covered = self.scheme().survives(self.lost_members());
+        let left = self.members.iter().filter(|member| member.writable().is_some()).count();
+        if !covered && !mutant(Mutant::WritesNotStopped) {
+            mark(Mark::StoppedBeyondRedundancy);
+            self.stopped = Some(StopReason::BeyondRedundancy);
+        } else if left * 2 <= self.scheme().columns() && !self.forced {
+            mark(Mark::StoppedWithoutMajority);
+            self.stopped = Some(StopReason::WithoutMajority);
+        }
+    }
+}
