@@ -1,8 +1,9 @@
-//! Whether the array can do without a member.
+//! Evicting a member, and whether the array can do without it.
 
 use crate::array::error::AdminError;
 use crate::array::format::record::MemberState;
-use crate::array::state::Array;
+use crate::array::state::{Array, UNRECORDED};
+use crate::array::zone_pool::ZonePool;
 use crate::instrument::marks::{Mark, mark};
 use crate::scheme::Column;
 
@@ -39,5 +40,22 @@ impl Array {
             return Err(AdminError::WouldStop { slot: column });
         }
         Ok(())
+    }
+
+    /// Takes a member out of service; the caller gives up what it was writing to it. Returns
+    /// whether it was in service before.
+    pub(crate) fn evict(&mut self, column: Column, reason: &str) -> bool {
+        let member = &mut self.members[column.index()];
+        if member.entry.state == MemberState::Failed {
+            return false;
+        }
+        member.entry.state = MemberState::Failed;
+        member.entry.since_epoch = UNRECORDED;
+        member.device = None;
+        member.failure = Some(reason.to_owned());
+        member.pool = ZonePool::default();
+        member.active_zones = 0;
+        self.membership_dirty = true;
+        true
     }
 }

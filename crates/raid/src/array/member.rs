@@ -9,7 +9,7 @@ use zoneweave_zoned::ZonedDevice;
 use crate::array::attachment::Membership;
 use crate::array::format::numbers::SegmentId;
 use crate::array::format::record::{MemberEntry, MemberState};
-use crate::array::hedge::ReadPace;
+use crate::array::latency::hedge::ReadPace;
 use crate::array::zone_pool::ZonePool;
 
 /// Errors of a member since the start of the volume, and repairs.

@@ -3,24 +3,32 @@
 //! 1. `format` has the bytes of superblock records; a volume adds its part and its payloads.
 //! 2. `offered` is a drive with its label; `start` finds the members among the offered drives.
 //! 3. `state` is the array in the running engine: `member` is a slot, `attachment` one drive's time
-//!    in it, `zone_pool` its free zones, `superblock_logs` the journal on each drive.
-//! 4. `eviction` decides whether the array can do without a member; `stop` says why writes stopped.
-//! 5. `hedge` estimates read latencies, and `latency` finds slow drives.
+//!    in it, `zone_pool` its free zones.
+//! 4. `volume` is the trait by which a volume lends the array its state.
+//! 5. `superblock` commits records to all members, each with a journal (`superblock_logs`), and
+//!    evicts a member that fails a commit.
+//! 6. `io` reads and resets; `health` counts failures and evicts; `eviction` decides whether the
+//!    array can do without a member; `stop` says why writes stopped.
+//! 7. `latency` measures reads and finds slow drives.
 //!
 //! `error` has the errors of a start and of administrative requests.
 //!
-//! Invariant: nothing here knows the volume. Volumes import the array.
+//! Invariants: nothing here knows the volume; volumes import the array. An eviction is durable on
+//! the survivors before a write that the evicted drive misses is acknowledged.
 
 pub(crate) mod attachment;
 pub mod error;
 mod eviction;
 pub mod format;
-pub(crate) mod hedge;
-mod latency;
+pub(crate) mod health;
+pub(crate) mod io;
+pub(crate) mod latency;
 pub(crate) mod member;
 pub(crate) mod offered;
 pub mod start;
 pub(crate) mod state;
 pub(crate) mod stop;
+mod superblock;
 pub(crate) mod superblock_logs;
+pub(crate) mod volume;
 pub(crate) mod zone_pool;

@@ -14,7 +14,7 @@ use zoneweave_zoned::ZonedDevice;
 use crate::array::attachment::Membership;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::record::MemberState;
-use crate::array::hedge::{Hedge, Hedging};
+use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::member::Member;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};

@@ -45,7 +45,7 @@ mod volume;
 mod write;
 
 pub use crate::array::error::AdminError;
-pub use crate::array::hedge::Hedging;
+pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
 pub use crate::array::stop::StopReason;

@@ -12,6 +12,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::error::AdminError;
+use crate::array::health::Members;
 use crate::log::admit::pending::answered;
 use crate::log::admit::requests;
 use crate::log::engine::core::Core;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, Lba};
 
+use crate::array::health::Members;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
-use zoneweave_zoned::{BlockCount, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{BlockCount, ZonedDevice};
 
+use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
-use crate::instrument::marks::{Mark, mark, mark_if};
-use crate::instrument::mutants::{Mutant, mutant};
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
@@ -128,12 +128,6 @@ impl Core {
         self.unread.open();
     }
 
-    /// The drive in a slot, unless it is missing or has failed.
-    #[must_use]
-    pub(in crate::log) fn device(&self, column: Column) -> Option<Rc<dyn ZonedDevice>> {
-        self.state.borrow().array.members[column.index()].device.clone()
-    }
-
     /// Throttles a rebuild after it has written so much to a member's drive.
     pub(in crate::log) async fn throttle_rebuild(
         &self,
@@ -157,21 +151,6 @@ impl Core {
         }
     }
 
-    /// Whether a drive still is a member's, by the handle of this membership. A late answer of a
-    /// drive that was replaced, or of an earlier membership of the same drive, says nothing about
-    /// the present one.
-    pub(in crate::log) fn is_of_member(
-        &self,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-    ) -> bool {
-        let state = self.state.borrow();
-        let current = state.array.members[column.index()].device.as_ref();
-        let same = current.is_some_and(|current| Rc::ptr_eq(current, device));
-        mark_if(Mark::LateAnswer, || !same && current.is_some());
-        same
-    }
-
     /// Makes the valid stripes of a segment durable.
     ///
     /// # Errors
@@ -182,46 +161,5 @@ impl Core {
     ) -> Result<(), StopReason> {
         self.state.borrow_mut().registry.seals.insert(seal.segment, seal.clone());
         self.superblock.commit(self, RecordBody::Seals(vec![seal])).await
-    }
-
-    /// Makes everything completed so far durable on every member. Members that fail to flush are
-    /// evicted, durably, first.
-    ///
-    /// # Errors
-    /// If too few members are left.
-    pub(in crate::log) async fn flush_members(self: &Rc<Self>) -> Result<(), StopReason> {
-        self.flush_caches().await;
-        // A failed flush has evicted its member; the flush counts once that is durable.
-        self.membership_settled().await;
-        self.state.borrow().array.stopped.map_or(Ok(()), Err)
-    }
-
-    /// Flushes every member's cache; members that fail are evicted, which is not durable yet.
-    pub(in crate::log) async fn flush_caches(self: &Rc<Self>) {
-        let (members, volatile) = {
-            let state = self.state.borrow();
-            (state.array.writable_members(), state.array.volatile)
-        };
-        if volatile {
-            mark(Mark::DrivesFlushed);
-            let flushes = members.iter().map(|(column, device)| {
-                let flush = device.flush();
-                async move { self.note_flush(*column, device, flush.await) }
-            });
-            futures_util::future::join_all(flushes).await;
-        }
-    }
-
-    /// Waits until every change of membership is on media.
-    pub(in crate::log) async fn membership_settled(&self) {
-        while self.state.borrow().array.membership_dirty
-            && self.state.borrow().array.stopped.is_none()
-        {
-            if mutant(Mutant::EvictionNotAwaited) {
-                return;
-            }
-            mark(Mark::WaitedForMembership);
-            self.changed.wait().await;
-        }
     }
 }

@@ -6,6 +6,7 @@
 //! | `oob` | the 64 bytes of metadata beside every block |
 //! | `superblock` | payloads of superblock records; `array::format` has the records |
 //! | `seal`, `dead`, `narrow_list` | in records: valid stripes, deaths, live narrow segments |
+//! | `structured` | the payload of a structured block |
 //! | `header`, `summary` | the first block of each zone, and the list of each span's blocks |
 //! | `tombstone` | trimmed extents |
 //! | `checkpoint` | the index on media |
@@ -27,6 +28,7 @@ mod header;
 mod narrow_list;
 mod oob;
 mod seal;
+pub(in crate::log) mod structured;
 mod summary;
 mod superblock;
 mod tombstone;

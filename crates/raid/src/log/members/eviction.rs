@@ -1,28 +1,22 @@
-//! Eviction: a member is taken out of service when its drive is gone, when writes, resets or a
-//! flush keep failing, or when it prevents progress.
+//! Eviction as the volume decides and applies it: `array::health` evicts a member for its failures.
 //!
-//! `Core` counts the failures of I/O and evicts; `State` applies the eviction. A member prevents
-//! progress if it has lost so many zones that the volume cannot be written with the rest, or if
-//! segments are never filled because of it. Such a member is evicted if the others can do without
-//! it; if it is needed, `reclaim/space` ends waits that would last for ever.
+//! A member prevents progress if it has lost so many zones that the volume cannot be written with
+//! the rest, or if segments are never filled because of it. Such a member is evicted if the others
+//! can do without it; if it is needed, `reclaim/space` ends waits that would last for ever.
 //!
-//! Invariant: an evicted member leaves every open segment, and the membership is dirty until the
-//! eviction is on media.
+//! Invariant: an evicted member leaves every open segment.
 
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{Status, ZonedDevice};
 
-use crate::array::member::FailuresBefore;
-use crate::array::state::UNRECORDED;
+use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::MemberState;
 use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
@@ -86,17 +80,9 @@ impl State {
 
     /// Evicts a member. Returns whether it was in service before.
     pub(in crate::log) fn fail_member(&mut self, column: Column, reason: &str) -> bool {
-        let member = &mut self.array.members[column.index()];
-        if member.entry.state == MemberState::Failed {
+        if !self.array.evict(column, reason) {
             return false;
         }
-        member.entry.state = MemberState::Failed;
-        member.entry.since_epoch = UNRECORDED;
-        member.device = None;
-        member.failure = Some(reason.to_owned());
-        member.pool = crate::array::zone_pool::ZonePool::default();
-        member.active_zones = 0;
-        self.array.membership_dirty = true;
         let mut open = self.writes.open_segments();
         if open.len() > 1 && mutant(Mutant::OtherLanesKept) {
             open.truncate(1);
@@ -117,76 +103,6 @@ impl State {
 }
 
 impl Core {
-    pub(super) fn note_read_failure(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        status: Status,
-    ) {
-        if !self.is_of_member(column, device) {
-            return;
-        }
-        self.state.borrow_mut().array.members[column.index()].errors.read += 1;
-        if status.is_fatal() {
-            mark(Mark::EvictedByRead);
-            self.fail_member(column, status);
-        }
-    }
-
-    /// Records the outcome of a write, reset or flush; repeated failure evicts the member.
-    pub(in crate::log) fn note_write(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        before: FailuresBefore,
-        result: Result<(), Status>,
-    ) {
-        if !self.is_of_member(column, device) {
-            return;
-        }
-        let failed = {
-            let mut state = self.state.borrow_mut();
-            let member = &mut state.array.members[column.index()];
-            match result {
-                Ok(()) => {
-                    member.seen = self.handle.recent();
-                    None
-                }
-                Err(status) => {
-                    member.errors.write += 1;
-                    // A zone fails once, however many writes to it are in flight.
-                    let often = !status.is_of_zone_state()
-                        && member.write_failures.note(before) >= WRITE_FAILURES_TO_FAIL;
-                    mark_if(Mark::EvictedByWrite, || status.is_fatal());
-                    mark_if(Mark::EvictedByFailuresInRow, || often && !status.is_fatal());
-                    (status.is_fatal() || often).then_some(status)
-                }
-            }
-        };
-        if let Some(status) = failed {
-            self.fail_member(column, status);
-        }
-    }
-
-    /// To be kept with a submitted command until its outcome is recorded.
-    pub(in crate::log) fn failures_before(&self, column: Column) -> FailuresBefore {
-        self.state.borrow().array.members[column.index()].write_failures.before()
-    }
-
-    /// Records the outcome of a chunk write: a success ends a row of failures.
-    pub(in crate::log) fn note_chunk(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        before: FailuresBefore,
-        result: Result<(), Status>,
-    ) {
-        if result.is_ok() && self.is_of_member(column, device) {
-            self.state.borrow_mut().array.members[column.index()].write_failures.end_row();
-        }
-        self.note_write(column, device, before, result);
-    }
-
     /// Records that a zone of a member cannot be used any more.
     pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
         self.state.borrow_mut().array.members[column.index()].lost_zones += 1;
@@ -196,48 +112,13 @@ impl Core {
     /// Evicts a member with too few zones left, if the others can do without it.
     pub(in crate::log) fn fail_if_worn_out(self: &Rc<Self>, column: Column) {
         let newly = self.state.borrow_mut().fail_if_worn_out(column);
-        self.after_failure(newly);
-    }
-
-    /// Evicts a member and starts making that durable.
-    pub(in crate::log) fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
-        let newly = self.state.borrow_mut().fail_member(column, &status.to_string());
-        self.after_failure(newly);
+        self.after_eviction(newly);
     }
 
     /// Gives up a segment because of a member, which is evicted if it prevents every segment from
     /// being filled.
     pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
         let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
-        self.after_failure(newly);
-    }
-
-    fn after_failure(self: &Rc<Self>, newly: bool) {
-        if newly {
-            let core = self.clone();
-            self.handle.spawn("record failed member", async move {
-                core.superblock.record_membership(&core).await;
-            });
-        }
-        self.changed.open();
-    }
-
-    pub(in crate::log) fn note_flush(
-        self: &Rc<Self>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        result: Result<(), Status>,
-    ) {
-        if let Err(status) = result
-            && !mutant(Mutant::FailedFlushIgnored)
-            && self.is_of_member(column, device)
-        {
-            mark(Mark::EvictedByFlush);
-            self.state.borrow_mut().array.members[column.index()].errors.write += 1;
-            self.fail_member(column, status);
-        }
+        self.after_eviction(newly);
     }
 }
-
-/// Failed writes in a row after which a member is taken out of service.
-const WRITE_FAILURES_TO_FAIL: u32 = 3;

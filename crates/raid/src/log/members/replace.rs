@@ -9,6 +9,7 @@ use std::rc::Rc;
 use zoneweave_journal::TwinLog;
 use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::health::Members;
 use crate::array::member::Member;
 use crate::array::state::UNRECORDED;
 use crate::array::superblock_logs::mark_event;

@@ -11,11 +11,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
+use crate::array::io::Asked;
+use crate::array::io::MemberIo;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::members::io::Asked;
 use crate::scheme::Column;
 
 /// Blocks read from one zone in one command.

@@ -14,7 +14,6 @@
 pub(in crate::log) mod batch;
 pub(in crate::log) mod blocks;
 pub(in crate::log) mod found;
-pub(in crate::log) mod guards;
 pub(in crate::log) mod range;
 pub(in crate::log) mod reconstruct;
 pub(in crate::log) mod retry;

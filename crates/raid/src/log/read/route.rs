@@ -2,7 +2,7 @@
 
 use zoneweave_runtime::Nanos;
 
-use crate::array::hedge::{LEFT_BEHIND, PRICE, PROBE, size_of};
+use crate::array::latency::hedge::{LEFT_BEHIND, PRICE, PROBE, size_of};
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::state::State;

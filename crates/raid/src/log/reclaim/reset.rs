@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use zoneweave_runtime::{Permit, Semaphore};
 
+use crate::array::health::Members;
 use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};

@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZoneId;
 
+use crate::array::health::Members;
+use crate::array::io::MemberIo;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;

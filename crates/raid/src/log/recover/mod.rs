@@ -40,7 +40,7 @@ use std::rc::Rc;
 
 use zoneweave_runtime::Handle;
 
-use crate::array::hedge::{Hedge, Hedging};
+use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::offered::OfferedDrive;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};

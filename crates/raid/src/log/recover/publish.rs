@@ -11,6 +11,7 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use zoneweave_runtime::JoinHandle;
 
+use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};

@@ -17,6 +17,7 @@ use zoneweave_zoned::{
     zero_blocks,
 };
 
+use crate::array::health::Members;
 use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -24,11 +25,11 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Progress;
+use crate::log::format::structured::structured_payload;
 use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::members::error::ReplaceError;
-use crate::log::members::superblock::structured_payload;
 use crate::log::read::reconstruct;
 use crate::log::segment::active_zones::{self, is_active_no_more};
 use crate::log::segment::entries::span_entries;

@@ -13,6 +13,8 @@ use serde::Serialize;
 use zoneweave_erasure::Code;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
+use crate::array::health::Members;
+use crate::array::io::MemberIo;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::health::Members;
 use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};

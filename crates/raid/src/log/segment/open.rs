@@ -4,13 +4,15 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
 
+use crate::array::health::Members;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::structured::structured_payload;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
-use crate::log::members::superblock::structured_payload;
+use crate::log::members::volume::commit_roster;
 use crate::log::segment::active_zones;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::log::write::lane::{ChunkClass, Lane, LaneId, LaneMode};
@@ -29,7 +31,7 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
     let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
     let _held = crate::log::segment::pin::Hold::new(core, slot);
-    if header.geometry.scheme().is_narrow() && core.superblock.commit_roster(core).await.is_err() {
+    if header.geometry.scheme().is_narrow() && commit_roster(core).await.is_err() {
         return;
     }
     let array = core.state.borrow().array.config.array;

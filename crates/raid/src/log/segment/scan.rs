@@ -10,6 +10,7 @@ use std::rc::Rc;
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES, Payload, ZoneAddress};
 
+use crate::array::io::MemberIo;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};

@@ -6,16 +6,18 @@ use zoneweave_zoned::{
     BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt, zero_blocks,
 };
 
+use crate::array::health::Members;
+use crate::array::io::MemberIo;
+use crate::array::io::is_blank;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::structured::structured_payload;
 use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed, SegmentId,
 };
-use crate::log::members::io::is_blank;
-use crate::log::members::superblock::structured_payload;
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{Phase, Segment};
 use crate::scheme::{Column, ColumnSet};

@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneAddress};
 
+use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};

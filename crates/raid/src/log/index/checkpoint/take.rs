@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::upkeep::Piece;
+use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, Ticket};
 use crate::log::admit::writable::check_writable;

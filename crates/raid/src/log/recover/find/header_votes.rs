@@ -8,10 +8,11 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneInfo, ZonedDevice};
 
+use crate::array::io::MemberIo;
+use crate::array::io::is_blank;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{Oob, Place};
-use crate::log::members::io::is_blank;
 use crate::scheme::{Column, ColumnSet};
 
 /// Generations in the block metadata behind a damaged header, with the number of blocks of each.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::array::health::Members;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::SegmentHeader;

@@ -18,13 +18,15 @@ use zoneweave_zoned::{
     BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
+use crate::array::health::Members;
+use crate::array::io::MemberIo;
+use crate::array::io::is_blank;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
-use crate::log::members::io::is_blank;
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::claims::{Claim, FoundSegment, Sorted};

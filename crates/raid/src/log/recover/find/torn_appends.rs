@@ -17,6 +17,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{BlockCount, ZoneAddress};
 
+use crate::array::io::MemberIo;
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;

@@ -11,6 +11,7 @@ use std::task::Poll;
 
 use zoneweave_zoned::{Command, Completion, Payload, Reply, Status, ZoneAddress, ZonedDevice};
 
+use crate::array::health::Members;
 use crate::array::member::FailuresBefore;
 use crate::instrument::marks::INSTRUMENTED;
 use crate::instrument::mutants::{Mutant, mutant};

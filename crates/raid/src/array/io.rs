@@ -11,17 +11,19 @@ use zoneweave_zoned::{
     ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt, is_zero,
 };
 
+use crate::array::health::Members;
+use crate::array::latency::in_flight::{ReadUnderWay, ResetUnderWay};
+use crate::array::volume::ArrayVolume;
 use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::core::Core;
-use crate::log::read::guards::{ReadUnderWay, ResetUnderWay};
 use crate::scheme::Column;
 
-impl Core {
+/// I/O of members. Outcomes are recorded for the member.
+pub(crate) trait MemberIo: Members {
     /// Reads blocks of a member and records the outcome.
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
-    pub(in crate::log) async fn read_zone(
+    async fn read_zone(
         self: &Rc<Self>,
         column: Column,
         at: ZoneAddress,
@@ -37,7 +39,7 @@ impl Core {
     ///
     /// # Errors
     /// The pending read otherwise.
-    pub(in crate::log) fn ask(
+    fn ask(
         self: &Rc<Self>,
         column: Column,
         at: ZoneAddress,
@@ -60,7 +62,7 @@ impl Core {
     }
 
     /// Hints the drive of a member at the next read.
-    pub(in crate::log) fn expect_read(&self, column: Column, at: ZoneAddress) {
+    fn expect_read(&self, column: Column, at: ZoneAddress) {
         if let Some(device) = self.device(column) {
             device.expect_read(at);
         }
@@ -70,7 +72,7 @@ impl Core {
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
-    pub(in crate::log) async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
+    async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
         let Asked { column, at, blocks, begun } = asked;
         let Some((device, completion)) = begun else {
             return self.read_zone(column, at, blocks).await;
@@ -109,8 +111,8 @@ impl Core {
     }
 
     fn note_answer(&self, column: Column, at_once: bool) {
-        let member = &mut self.state.borrow_mut().array.members[column.index()];
-        member.seen = self.handle.recent();
+        let member = &mut self.array_mut().members[column.index()];
+        member.seen = self.handle().recent();
         member.answers_at_once = at_once;
     }
 
@@ -119,36 +121,8 @@ impl Core {
     ///
     /// # Errors
     /// The drive's status; [`Status::InternalError`] if it reports a reset that did not happen.
-    pub(in crate::log) async fn reset_zone(
-        self: &Rc<Self>,
-        column: Column,
-        zone: ZoneId,
-    ) -> Result<(), Status> {
+    async fn reset_zone(self: &Rc<Self>, column: Column, zone: ZoneId) -> Result<(), Status> {
         let device = self.device(column).ok_or(Status::DeviceGone)?;
-        self.reset(column, &device, zone).await
-    }
-
-    /// Resets a zone like [`Core::reset_zone`]; drives take turns if resets delay reads.
-    ///
-    /// # Errors
-    /// As [`Core::reset_zone`].
-    pub(in crate::log) async fn reset_in_turn(
-        self: &Rc<Self>,
-        column: Column,
-        zone: ZoneId,
-    ) -> Result<(), Status> {
-        let device = self.device(column).ok_or(Status::DeviceGone)?;
-        let in_turn = self.state.borrow().array.feels_resets();
-        let _turn = if in_turn {
-            mark(Mark::ResetInTurn);
-            Some(self.resetting.acquire().await)
-        } else {
-            None
-        };
-        // A replacement of the drive may have written to that zone meanwhile.
-        if !self.is_of_member(column, &device) {
-            return Err(Status::DeviceGone);
-        }
         self.reset(column, &device, zone).await
     }
 
@@ -158,7 +132,7 @@ impl Core {
         device: &Rc<dyn ZonedDevice>,
         zone: ZoneId,
     ) -> Result<(), Status> {
-        let _reset = ResetUnderWay::begin(self, column);
+        let _reset = ResetUnderWay::begin(&**self, column);
         let before = self.failures_before(column);
         let mut result = reset_and_look(&**device, zone).await;
         for _ in 1..RESET_TRIES {
@@ -174,11 +148,13 @@ impl Core {
     }
 }
 
+impl<V: ArrayVolume> MemberIo for V {}
+
 /// Attempts at resetting a zone.
 const RESET_TRIES: u32 = 3;
 
 /// A read of a member that did not complete on submit.
-pub(in crate::log) struct Asked {
+pub(crate) struct Asked {
     column: Column,
     at: ZoneAddress,
     blocks: BlockCount,
@@ -201,7 +177,7 @@ async fn reset_and_look(device: &dyn ZonedDevice, zone: ZoneId) -> Result<(), St
 }
 
 /// Whether a block was never written: it reads as zeros without metadata, or the drive reports so.
-pub(in crate::log) fn is_blank(read: &Result<Payload, Status>) -> bool {
+pub(crate) fn is_blank(read: &Result<Payload, Status>) -> bool {
     match read {
         Ok(block) => is_zero(&block.block(0)) && is_zero(block.oob_of(0)),
         Err(status) => *status == Status::Deallocated,

@@ -2,7 +2,7 @@
 
 use zoneweave_runtime::Nanos;
 
-use crate::array::hedge::{Estimate, Hedging, SIZES};
+use crate::array::latency::hedge::{Estimate, Hedging, SIZES};
 use crate::array::state::Array;
 use crate::scheme::{Column, MAX_COLUMNS};
 

@@ -9,42 +9,41 @@
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
-use bytes::Bytes;
 use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
-use zoneweave_zoned::{Payload, Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-use crate::array::state::{Epoch, UNRECORDED};
+use crate::array::format::record::{MemberEntry, SuperblockRecord, VolumeBody};
+use crate::array::io::MemberIo;
+use crate::array::state::{Array, Epoch, UNRECORDED};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
+use crate::array::volume::ArrayVolume;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::core::Core;
-use crate::log::engine::state::State;
-use crate::log::format::{ArrayUuid, MemberEntry, Oob, Place, RecordBody, Seed, SuperblockRecord};
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::Column;
 
 impl SuperblockLog {
     /// The log as recovery found it; `record_sequence` is above any on media.
     #[must_use]
-    pub(in crate::log) fn new(logs: Vec<Option<TwinLog>>, record_sequence: u64) -> Self {
+    pub(crate) fn new(logs: Vec<Option<TwinLog>>, record_sequence: u64) -> Self {
         let record_sequence = RefCell::new(record_sequence);
         Self { logs: RefCell::new(logs), record_sequence, lock: Semaphore::new(1) }
     }
 
     /// Sets the superblock zones of a slot's new drive.
-    pub(super) fn set_log(&self, column: Column, log: TwinLog) {
+    pub(crate) fn set_log(&self, column: Column, log: TwinLog) {
         self.logs.borrow_mut()[column.index()] = Some(log);
     }
 
     /// Blocks the writing of records while the permit is held.
-    pub(in crate::log) async fn hold(&self) -> Permit {
+    pub(crate) async fn hold(&self) -> Permit {
         self.lock.acquire().await
     }
 
     /// The superblock zones of a member.
     #[must_use]
-    pub(in crate::log) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
+    pub(crate) fn zones(&self, column: Column) -> Option<[ZoneId; 2]> {
         self.logs.borrow()[column.index()].as_ref().map(TwinLog::zones)
     }
 
@@ -52,63 +51,71 @@ impl SuperblockLog {
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn commit(
+    pub(crate) async fn commit<V: ArrayVolume>(
         &self,
-        core: &Rc<Core>,
-        body: RecordBody,
+        volume: &Rc<V>,
+        body: V::Body,
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(core, &body, false).await
+        self.commit_locked(volume, &body, false).await
     }
 
-    /// Records the narrow list, with a segment that is about to be opened.
+    /// Writes a record that is made once no other commit is in flight: its contents cannot be
+    /// overtaken by one that waited as well.
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn commit_roster(&self, core: &Rc<Core>) -> Result<(), StopReason> {
+    pub(crate) async fn commit_latest<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: impl FnOnce() -> V::Body,
+    ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        // Taken now: a segment that died while this waited must not come back.
-        let roster = core.state.borrow().roster_record();
-        self.commit_locked(core, &roster.unwrap_or(RecordBody::State), false).await
+        let body = body();
+        self.commit_locked(volume, &body, false).await
     }
 
     /// Writes a snapshot to the other zone of every member, as every start of the array does.
     ///
     /// # Errors
     /// If too few members are left.
-    pub(in crate::log) async fn commit_snapshot(&self, core: &Rc<Core>) -> Result<(), StopReason> {
+    pub(crate) async fn commit_snapshot<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+    ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(core, &RecordBody::State, true).await
+        self.commit_locked(volume, &V::Body::STATE, true).await
     }
 
     /// Records that members failed: a new epoch, on the remaining members.
-    pub(in crate::log) async fn record_membership(&self, core: &Rc<Core>) {
+    pub(crate) async fn record_membership<V: ArrayVolume>(&self, volume: &Rc<V>) {
         let _one_at_a_time = self.lock.acquire().await;
-        if core.state.borrow().array.membership_dirty {
+        if volume.array().membership_dirty {
             // The outcome is in the state, where all tasks look for it.
-            let _stopped = self.commit_locked(core, &RecordBody::State, false).await;
+            let _stopped = self.commit_locked(volume, &V::Body::STATE, false).await;
         }
-        core.changed.open();
+        volume.changed().open();
     }
 
     /// Waits until no commit is in flight.
-    pub(in crate::log) async fn commits_ended(&self) {
+    pub(crate) async fn commits_ended(&self) {
         drop(self.lock.acquire().await);
     }
 
-    async fn commit_locked(
+    async fn commit_locked<V: ArrayVolume>(
         &self,
-        core: &Rc<Core>,
-        body: &RecordBody,
+        volume: &Rc<V>,
+        body: &V::Body,
         mut switch: bool,
     ) -> Result<(), StopReason> {
         loop {
-            let prepared = prepare_epoch(&mut core.state.borrow_mut());
-            let table = prepared.inspect_err(|_| core.changed.open())?;
-            let members = core.state.borrow().array.writable_members();
+            let next_sequence = volume.numbers().next_sequence;
+            let prepared = prepare_epoch(&mut volume.array_mut(), next_sequence);
+            let table = prepared.inspect_err(|_| volume.changed().open())?;
+            let members = volume.array().writable_members();
             let commit = Commit { table, body, switch, snapshot: OnceCell::new() };
             let writes = members.iter().map(|(column, device)| async {
-                (*column, self.write_member(core, &commit, *column, device).await)
+                (*column, self.write_member(volume, &commit, *column, device).await)
             });
             let results = futures_util::future::join_all(writes).await;
             let mut all_done = true;
@@ -119,15 +126,15 @@ impl SuperblockLog {
                     Ok(None) => {}
                     Err(Refused::TooManyRecords) => {
                         let reason = StopReason::SuperblockZoneTooSmall;
-                        core.state.borrow_mut().array.stopped.get_or_insert(reason);
+                        volume.array_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
                     Err(Refused::ByDrive(status)) => {
                         all_done = false;
-                        core.state.borrow_mut().fail_member(column, &status.to_string());
+                        volume.evict(column, &status.to_string());
                         // Requests that wait for the evicted drive's zones end before the others
                         // have this record.
-                        core.changed.open();
+                        volume.changed().open();
                     }
                 }
             }
@@ -137,29 +144,33 @@ impl SuperblockLog {
                 switch = false;
                 continue;
             }
-            self.settle(core, commit.table.is_new);
-            self.reset_old_zones(core, switched).await;
+            self.settle(&**volume, commit.table.is_new);
+            self.reset_old_zones(volume, switched).await;
             return Ok(());
         }
     }
 
     /// Settles a commit that every member in service has, with the membership in it.
-    fn settle(&self, core: &Core, carried_change: bool) {
-        let mut state = core.state.borrow_mut();
+    fn settle<V: ArrayVolume>(&self, volume: &V, carried_change: bool) {
+        let mut array = volume.array_mut();
         if carried_change {
             // A member that failed during the commit is recorded by the next one.
             let unrecorded =
-                state.array.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
+                array.members.iter().any(|member| member.entry.since_epoch == UNRECORDED);
             mark_if(Mark::FailedDuringRecord, || unrecorded);
-            state.array.membership_dirty = unrecorded;
+            array.membership_dirty = unrecorded;
         }
-        drop(state);
-        core.changed.open();
+        drop(array);
+        volume.changed().open();
     }
 
-    async fn reset_old_zones(&self, core: &Rc<Core>, switched: Vec<(Column, ZoneId)>) {
+    async fn reset_old_zones<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        switched: Vec<(Column, ZoneId)>,
+    ) {
         let resets = switched.into_iter().map(|(column, zone)| async move {
-            let done = core.reset_zone(column, zone).await.is_ok();
+            let done = volume.reset_zone(column, zone).await.is_ok();
             mark_if(Mark::SuperblockZoneNotReset, || !done);
             if let Some(log) = &mut self.logs.borrow_mut()[column.index()]
                 && done
@@ -171,10 +182,10 @@ impl SuperblockLog {
     }
 
     /// Writes one member's records; returns the zone that a switch leaves to be reset.
-    async fn write_member(
+    async fn write_member<V: ArrayVolume>(
         &self,
-        core: &Rc<Core>,
-        commit: &Commit<'_>,
+        volume: &Rc<V>,
+        commit: &Commit<'_, V::Body>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
     ) -> Result<Option<ZoneId>, Refused> {
@@ -182,14 +193,14 @@ impl SuperblockLog {
         let log = self.logs.borrow()[column.index()].clone();
         let mut log = log.ok_or(Status::DeviceGone)?;
         let geometry = device.geometry();
-        let payload = |body: &RecordBody| self.record(core, table, column, body.clone()).sealed();
+        let payload = |body: &V::Body| self.record(&**volume, table, column, body.clone()).sealed();
         let room = log.has_room(geometry);
         // Otherwise, no record fits behind the last one.
         if room && !switch && log.append(&**device, payload(body)).await? == Appended::Written {
             self.logs.borrow_mut()[column.index()] = Some(log);
             return Ok(None);
         }
-        let bodies = commit.snapshot.get_or_init(|| snapshot(&core.state.borrow(), body));
+        let bodies = commit.snapshot.get_or_init(|| closed_snapshot(&**volume, body));
         let records = u32::try_from(bodies.len()).map_err(|_| Refused::TooManyRecords)?;
         if records > TwinLog::records_most(geometry) {
             return Err(Refused::TooManyRecords);
@@ -203,21 +214,21 @@ impl SuperblockLog {
         Ok(Some(old))
     }
 
-    fn record(
+    fn record<V: ArrayVolume>(
         &self,
-        core: &Core,
+        volume: &V,
         table: &MemberTable,
         column: Column,
-        body: RecordBody,
-    ) -> SuperblockRecord {
+        body: V::Body,
+    ) -> SuperblockRecord<V::Body> {
         let record_sequence = {
             let mut next = self.record_sequence.borrow_mut();
             *next += 1;
             *next
         };
-        let state = core.state.borrow();
+        let numbers = volume.numbers();
         SuperblockRecord {
-            config: state.array.config.clone(),
+            config: volume.array().config.clone(),
             lineage: table.epoch.lineage,
             epoch: table.epoch.number,
             epoch_tag: table.epoch.tag,
@@ -225,8 +236,8 @@ impl SuperblockLog {
             slot: column,
             member: table.members[column.index()].uuid,
             members: table.members.clone(),
-            sequence_ceiling: state.writes.ceilings_to_record.0,
-            segment_ceiling: state.writes.ceilings_to_record.1,
+            sequence_ceiling: numbers.sequence_ceiling,
+            segment_ceiling: numbers.segment_ceiling,
             body,
         }
     }
@@ -247,15 +258,15 @@ impl From<Status> for Refused {
 }
 
 /// The records for every member; they may be written again after one has failed.
-struct Commit<'a> {
+struct Commit<'a, B> {
     table: MemberTable,
-    body: &'a RecordBody,
+    body: &'a B,
     /// Whether a snapshot is written even if the zone has space.
     switch: bool,
     /// One snapshot for all members, of one moment. Otherwise, while a drive is slow, a zone that
     /// is reset and reused could be listed under its old segment in records behind the ones that
     /// list the new one.
-    snapshot: OnceCell<Vec<RecordBody>>,
+    snapshot: OnceCell<Vec<B>>,
 }
 
 /// The member table in all records of one commit. A member that fails during the commit is out in
@@ -269,31 +280,30 @@ struct MemberTable {
 }
 
 /// Starts a new epoch if the membership changed.
-fn prepare_epoch(state: &mut State) -> Result<MemberTable, StopReason> {
-    if let Some(reason) = state.array.stopped {
+fn prepare_epoch(array: &mut Array, next_sequence: u64) -> Result<MemberTable, StopReason> {
+    if let Some(reason) = array.stopped {
         mark(Mark::CommitRefused);
         return Err(reason);
     }
-    if state.array.membership_dirty {
+    if array.membership_dirty {
         mark(Mark::NewEpoch);
-        state.array.epoch.number += 1;
+        array.epoch.number += 1;
         // The tag distinguishes two histories that reach the same epoch; mixing their differences
         // keeps it deterministic.
-        let survivors = state.array.members.iter().enumerate();
+        let survivors = array.members.iter().enumerate();
         let map = survivors
             .filter(|(_, member)| member.writable().is_some())
             .fold(0_u64, |map, (column, _)| map | 1 << column);
-        state.array.epoch.tag =
-            mix(state.array.epoch.tag ^ map ^ state.writes.next_sequence.rotate_left(32));
-        let epoch = state.array.epoch.number;
-        for member in &mut state.array.members {
+        array.epoch.tag = mix(array.epoch.tag ^ map ^ next_sequence.rotate_left(32));
+        let epoch = array.epoch.number;
+        for member in &mut array.members {
             if member.entry.since_epoch == UNRECORDED {
                 member.entry.since_epoch = epoch;
             }
         }
     }
-    let members = state.array.members.iter().map(|member| member.entry).collect();
-    Ok(MemberTable { epoch: state.array.epoch, members, is_new: state.array.membership_dirty })
+    let members = array.members.iter().map(|member| member.entry).collect();
+    Ok(MemberTable { epoch: array.epoch, members, is_new: array.membership_dirty })
 }
 
 /// The finaliser of `SplitMix64`: spreads every bit over the word.
@@ -305,36 +315,10 @@ fn mix(mut value: u64) -> u64 {
 }
 
 /// All current records, ending with `last` and the mark of completeness.
-fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
-    let mut bodies = RecordBody::of_seals(state.registry.seals.values());
-    bodies.extend(state.registry.dead.records());
-    if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
-        bodies.clear();
-    }
-    if !matches!(last, RecordBody::Roster(_)) {
-        bodies.extend(state.roster_record());
-    }
-    if !matches!(last, RecordBody::Checkpoint(_)) {
-        bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));
-    }
+fn closed_snapshot<V: ArrayVolume>(volume: &V, last: &V::Body) -> Vec<V::Body> {
+    let mut bodies = volume.snapshot(last);
     bodies.push(last.clone());
     let records = u32::try_from(bodies.len()).expect("a record per leftover segment");
-    bodies.push(RecordBody::SnapshotEnd { records });
+    bodies.push(V::Body::snapshot_end(records));
     bodies
-}
-
-/// A structured block with the metadata of its place. For a segment, the metadata lists the columns
-/// that the segment is not on.
-#[must_use]
-pub(in crate::log) fn structured_payload(
-    array: ArrayUuid,
-    block: Bytes,
-    place: Place,
-    generation: u64,
-    column: Column,
-    absent: ColumnSet,
-) -> Payload {
-    let oob = Oob::of_structure(place, generation, column, absent);
-    let bytes = oob.encode(Seed::of(array), &block, false);
-    Payload::new(block, Bytes::copy_from_slice(&bytes))
 }
