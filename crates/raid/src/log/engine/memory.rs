@@ -27,10 +27,9 @@ use crate::log::index::remap::Move;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{ColumnZone, Segment};
-use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
-use crate::log::write::zone::queue::ZoneQueue;
+use crate::log::write::zone::queues::ZoneQueues;
 
 /// Bytes of memory, by purpose.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,7 +87,8 @@ impl Memory {
         let shapes = lanes.iter().map(|(shape, _)| shape);
         let list = shapes.clone().map(list_bytes).max().unwrap_or(0);
         // The next crash or eviction leaves as many as are open.
-        let lists = list * (lanes.len() as u64 * 2).max(lanes.len() as u64 + leftovers);
+        let incomplete = (lanes.len() as u64 * 2).max(lanes.len() as u64 + leftovers);
+        let lists = list * incomplete;
         let tables = lanes.iter().filter(|(_, tabled)| *tabled);
         let table = tables.map(|(shape, _)| StripeTable::bytes_of(shape)).max().unwrap_or(0);
         let moved = shapes.clone().map(SegmentGeometry::data_blocks).max().unwrap_or(0);
@@ -104,6 +104,7 @@ impl Memory {
                 + limit.map_or(0, |limit| limit.of_live()),
             checkpoint_bytes: 2 * Checkpoints::bytes_of(&space),
             segment_bytes: u64::from(slots) * segment_bytes(scheme.columns())
+                + incomplete * ZoneQueues::bytes_of(scheme.columns())
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
@@ -173,6 +174,7 @@ pub(super) fn memory(core: &Core) -> Memory {
             + segments.iter().map(|(_, segment)| segment.live_bytes()).sum::<u64>(),
         checkpoint_bytes: checkpoints.bytes(),
         segment_bytes: u64::from(segment_slots(config)) * segment_bytes(columns)
+            + state.writes.queues.segments() as u64 * ZoneQueues::bytes_of(columns)
             + free_zone_bytes(free as u64),
         list_bytes: lists.sum(),
         stripe_table_bytes: tables.map(StripeTable::bytes_in_all).sum(),
@@ -190,7 +192,6 @@ pub(super) fn memory(core: &Core) -> Memory {
 fn segment_bytes(columns: usize) -> u64 {
     let of_column = size_of::<Option<ColumnZone>>()
         + size_of::<Option<zoneweave_zoned::ZoneId>>()
-        + size_of::<ZoneQueue<ChunkUnderWay>>()
         + size_of::<Vec<IndexEntry>>();
     (size_of::<Option<Segment>>() + columns * of_column) as u64
 }

@@ -93,10 +93,8 @@ impl State {
         }
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
-            if let Some(queue) = segment.queues.get_mut(column.index()) {
-                self.writes.aborted.extend(queue.break_off());
-            }
         }
+        self.writes.break_off(column);
         self.array.stop_if_too_few();
         true
     }

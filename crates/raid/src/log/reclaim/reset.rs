@@ -274,6 +274,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     }
     let mut state = core.state.borrow_mut();
     let segment = state.segments.remove(slot);
+    state.writes.queues.close(slot);
     let mut lost = Vec::new();
     for (column, zone, result) in results {
         let member = &mut state.array.members[column.index()];

@@ -168,9 +168,9 @@ fn allocate(
     if state.may_remember_live(&geometry) {
         opened.remember_live();
     }
-    opened.gathers = mode == LaneMode::Gather;
     opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);
+    state.writes.queues.open(slot, columns.width(), mode == LaneMode::Gather);
     state.registry.roster.enter(&header);
     state.writes.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))

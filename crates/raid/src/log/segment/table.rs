@@ -14,9 +14,7 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
-use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::lane::Lifetime;
-use crate::log::write::zone::queue::ZoneQueue;
 use crate::scheme::{Column, ColumnSet};
 
 /// The phase of a segment's life.
@@ -131,10 +129,6 @@ pub(in crate::log) struct Segment {
     pub holds_active_zones: bool,
     /// Write position, while open.
     pub cursor: Option<Cursor>,
-    /// Pending chunks of each column's zone, until it is sealed.
-    pub queues: Vec<ZoneQueue<ChunkUnderWay>>,
-    /// Whether the pending chunks of a zone are coalesced.
-    pub gathers: bool,
     /// Stripe of each chunk, in segments with a stripe table.
     pub table: Option<StripeTable>,
     /// Entries of chunk blocks whose span has no summary on media yet, by column; they start at
@@ -192,8 +186,6 @@ impl Segment {
             holds_active_zones: phase != Phase::Sealed,
             cursor: (phase == Phase::Open)
                 .then(|| Cursor { next_row: 0, group: geometry.group_of(Row(0)) }),
-            queues: (0..columns).map(|_| ZoneQueue::default()).collect(),
-            gathers: false,
             table: header.tabled.then(|| StripeTable::new(geometry)),
             entries: vec![Vec::new(); columns],
             first_unindexed: ChunkBlock(0),

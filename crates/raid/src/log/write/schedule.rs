@@ -174,7 +174,8 @@ impl State {
         mark_if(Mark::LargerFilled, || fills && is_larger(lane));
         mark_if(Mark::WaitedForLarger, || fills && !ready && before > 0);
         mark_if(Mark::ClosedBesideOthers, || ready && !fills && under_way > 0);
-        let early = segment.gathers && (!fills || !is_larger(lane) && stream.has_larger(class));
+        let early = self.writes.queues.coalesces(slot)
+            && (!fills || !is_larger(lane) && stream.has_larger(class));
         let lone = !fills && self.is_alone(kind, class, &segment.geometry);
         let lane = self.narrow_lane(kind).filter(|_| lone).unwrap_or(lane);
         ready.then_some(Ready { lane, class, early, lone })
@@ -225,7 +226,7 @@ impl State {
         let segment = &self.segments[slot];
         let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
         let fits = cursor.has_rows() && segment.in_flight < STRIPES_IN_FLIGHT;
-        fits && !self.is_enough_beside(segment)
+        fits && !self.is_enough_beside(slot)
     }
 
     /// A lane of larger chunks without a segment, with the class that it would serve, if pending
@@ -312,10 +313,10 @@ impl State {
             return;
         }
         segment.cursor = None;
-        segment.queues = Vec::new();
         segment.phase = Phase::Sealed;
         segment.holds_active_zones = false;
         let (stream, zones) = (segment.stream, segment.zones.clone());
+        self.writes.queues.close(slot);
         assert!(self.writes.stream_mut(stream).leave(slot), "the sealed segment was an open one");
         if stream == StreamKind::Relocation {
             self.forget_moves_to(slot);

@@ -11,6 +11,9 @@ use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
 use crate::log::write::stream::Stream;
 use crate::log::write::zone::pacing::Drain;
+use crate::log::write::zone::queue::ZoneQueue;
+use crate::log::write::zone::queues::ZoneQueues;
+use crate::scheme::Column;
 
 /// Sequences that must be left when a request is admitted: more than the requests admitted at a
 /// time.
@@ -26,6 +29,8 @@ pub(in crate::log) struct Writes {
     pub(in crate::log) user: Stream,
     /// Blocks that wait for relocation segments.
     pub(in crate::log) relocation: Stream,
+    /// Pending chunks of the zones that are being filled.
+    pub(in crate::log) queues: ZoneQueues,
     /// Requests in flight.
     pub(in crate::log) inflight: InFlight,
     /// Chunks that will not be written, as their drive was evicted: their stripes have yet to be
@@ -54,6 +59,7 @@ impl Writes {
             refused,
             user,
             relocation,
+            queues: ZoneQueues::default(),
             inflight: InFlight::default(),
             aborted: VecDeque::new(),
             // The record that voids the checkpoint has the number of the ceiling.
@@ -62,6 +68,11 @@ impl Writes {
             ceilings_to_record: (sequence_ceiling, segment_ceiling),
             drain: Drain::default(),
         }
+    }
+
+    /// Ends the writes to a drive: its pending chunks are aborted.
+    pub(in crate::log) fn break_off(&mut self, column: Column) {
+        self.aborted.extend(self.queues.of_column(column).flat_map(ZoneQueue::break_off));
     }
 
     /// Whether sequences have to be reserved before more are assigned.

@@ -106,7 +106,7 @@ pub(in crate::log) fn queue(
 /// for them.
 fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
     let segment = &state.segments[open.slot];
-    if !segment.gathers {
+    if !state.writes.queues.coalesces(open.slot) {
         return WriteLimit::ALONE;
     }
     let max_transfer = open.device.geometry().max_transfer.0;
@@ -115,7 +115,7 @@ fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
     let Some(even_blocks) = even_blocks else { return WriteLimit::largest(max_transfer) };
     let request_blocks = u32::try_from(state.writes.user.request_blocks()).unwrap_or(u32::MAX);
     let others = state.writes.user.open_segments().filter(|slot| *slot != open.slot);
-    let to_write = |slot| state.segments[slot].queues[open.column.index()].blocks_to_write();
+    let to_write = |slot| state.writes.queues.zone(slot, open.column).blocks_to_write();
     let beside_blocks = others.map(to_write).max().unwrap_or(0);
     Coalescing::new(even_blocks).of_zone(max_transfer, request_blocks, beside_blocks)
 }
@@ -141,7 +141,7 @@ async fn write(
     let result = write.await;
     let mut state = core.state.borrow_mut();
     let among = state.writes.drain.end_write(open.column, beside);
-    if result.is_ok() && !fua && state.segments[open.slot].gathers {
+    if result.is_ok() && !fua && state.writes.queues.coalesces(open.slot) {
         let now = core.handle.now();
         state.writes.drain.note(blocks, now.since(begun), among, now);
     }

@@ -1,5 +1,6 @@
 //! Applies the bound on writes in flight ([`Coalescing`]) to the segments that users fill.
 
+use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::{Cursor, Segment};
@@ -10,9 +11,10 @@ impl State {
     /// Whether other segments have enough writes in flight to keep the drives busy, so that this
     /// one has to wait.
     #[must_use]
-    pub(in crate::log) fn is_enough_beside(&self, segment: &Segment) -> bool {
+    pub(in crate::log) fn is_enough_beside(&self, slot: SegmentSlot) -> bool {
         let Some(even_blocks) = self.writes.policy.even_blocks else { return false };
-        if segment.stream != StreamKind::User || !segment.gathers {
+        let segment = &self.segments[slot];
+        if segment.stream != StreamKind::User || !self.writes.queues.coalesces(slot) {
             return false;
         }
         Coalescing::new(even_blocks).holds_back(self.load_of(segment))

@@ -14,3 +14,4 @@ pub(in crate::log) mod in_flight_limit;
 pub(in crate::log) mod open_zone;
 pub(in crate::log) mod pacing;
 pub(in crate::log) mod queue;
+pub(in crate::log) mod queues;

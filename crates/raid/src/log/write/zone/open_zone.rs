@@ -28,5 +28,5 @@ pub(super) fn queue_of<'a>(
     state: &'a mut State,
     open: &OpenZone,
 ) -> &'a mut ZoneQueue<ChunkUnderWay> {
-    &mut state.segments[open.slot].queues[open.column.index()]
+    state.writes.queues.zone_mut(open.slot, open.column)
 }
