@@ -206,17 +206,16 @@ impl Volume {
         );
         for (slot, segment) in state.segments.iter() {
             text += &format!(
-                "slot {} segment {} {:?} {:?} valid {} readers {} stripes {} busy {} damaged {} {:?}\n",
+                "slot {} segment {} {:?} {:?} valid {} readers {} stripes {} damaged {} {:?}\n",
                 slot.0,
                 segment.id,
                 segment.stream,
-                segment.phase,
-                segment.valid,
-                segment.readers,
-                segment.in_flight,
-                segment.busy,
-                segment.damaged,
-                segment.cursor,
+                segment.phase(),
+                segment.valid(),
+                segment.readers(),
+                segment.in_flight(),
+                segment.is_damaged(),
+                segment.life,
             );
         }
         text

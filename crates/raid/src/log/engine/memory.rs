@@ -171,7 +171,7 @@ pub(super) fn memory(core: &Core) -> Memory {
     Memory {
         index_bytes: index.bytes()
             + offload
-            + segments.iter().map(|(_, segment)| segment.live_bytes()).sum::<u64>(),
+            + segments.iter().map(|(_, segment)| segment.tracking_bytes()).sum::<u64>(),
         checkpoint_bytes: checkpoints.bytes(),
         segment_bytes: u64::from(segment_slots(config)) * segment_bytes(columns)
             + state.writes.queues.segments() as u64 * ZoneQueues::bytes_of(columns)

@@ -134,8 +134,8 @@ impl SegmentTable {
     #[must_use]
     pub(in crate::log) fn oldest_sequence(&self, except: SegmentSlot) -> u64 {
         let others = self.iter();
-        let others = others.filter(|(slot, s)| *slot != except && s.phase != Phase::Dead);
-        others.map(|(_, segment)| segment.min_sequence).min().unwrap_or(u64::MAX)
+        let others = others.filter(|(slot, s)| *slot != except && s.phase() != Phase::Dead);
+        others.map(|(_, segment)| segment.min_sequence()).min().unwrap_or(u64::MAX)
     }
 }
 
@@ -144,7 +144,7 @@ impl State {
     #[must_use]
     pub(in crate::log) fn is_writing(&self, kind: StreamKind) -> bool {
         let mut segments = self.segments.iter();
-        segments.any(|(_, segment)| segment.stream == kind && segment.in_flight > 0)
+        segments.any(|(_, segment)| segment.stream == kind && segment.in_flight() > 0)
             || self.writes.stream(kind).is_busy()
     }
 
@@ -169,7 +169,7 @@ impl State {
 
     /// Stops filling a segment: its blocks will be relocated.
     pub(in crate::log) fn abandon(&mut self, slot: SegmentSlot) {
-        if self.segments[slot].phase != Phase::Open {
+        if self.segments[slot].phase() != Phase::Open {
             return;
         }
         mark(Mark::SegmentGivenUp);
@@ -179,7 +179,7 @@ impl State {
         let segment = &self.segments[slot];
         let filled = |recovering: &&Recovering| recovering.filled(segment.id);
         let recovering = self.recovering.as_ref().filter(filled);
-        if segment.valid > 0 && recovering.is_some_and(|recovering| recovering.may_begin_anew) {
+        if segment.valid() > 0 && recovering.is_some_and(|recovering| recovering.may_begin_anew) {
             // Rewrites would take a second segment: recovery begins anew instead.
             self.array.stopped = Some(StopReason::MemberFailedDuringRecovery);
         }
@@ -188,11 +188,10 @@ impl State {
     /// Closes a segment to further stripes, unless it is complete.
     pub(in crate::log) fn close(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
-        if segment.phase != Phase::Open {
+        if segment.phase() != Phase::Open {
             return;
         }
-        segment.phase = Phase::Leftover;
-        segment.cursor = None;
+        segment.life.give_up();
         let kind = segment.stream;
         self.writes.stream_mut(kind).leave(slot);
     }
@@ -288,10 +287,7 @@ impl State {
             return;
         }
         let place = self.space.place(pba);
-        let segment = &mut self.segments[place.slot];
-        assert!(segment.phase != Phase::Dead, "mapped into dead segment {}", segment.id);
-        segment.valid += 1;
-        segment.note_live(place, true);
+        self.segments[place.slot].add_mapped(place);
     }
 
     /// Counts an index entry that no longer points at a block.
@@ -304,9 +300,7 @@ impl State {
             self.mapping.tombstones.remove(&pba);
         }
         let place = self.space.place(pba);
-        let segment = &mut self.segments[place.slot];
-        segment.valid -= 1;
-        segment.note_live(place, false);
+        self.segments[place.slot].take_mapped(place);
     }
 
     /// Registers a tombstone block, before entries are pointed at it.
@@ -314,7 +308,7 @@ impl State {
         let before = self.mapping.tombstones.insert(pba, 0);
         assert!(before.is_none(), "a tombstone block is new");
         let slot = self.space.place(pba).slot;
-        self.segments[slot].valid += 1;
+        self.segments[slot].add_valid(1);
     }
 
     /// Drops a tombstone block if no entry points at it.
@@ -323,7 +317,7 @@ impl State {
             mark(Mark::TombstoneUnused);
             self.mapping.tombstones.remove(&pba);
             let slot = self.space.place(pba).slot;
-            self.segments[slot].valid -= 1;
+            self.segments[slot].take_tombstone();
         }
     }
 
@@ -350,7 +344,7 @@ impl State {
         );
         for (slot, segment) in self.segments.iter() {
             let counted = pages.get(&slot).copied().unwrap_or(0);
-            assert!(segment.pages_away == counted, "pages in segment {}", segment.id);
+            assert!(segment.pages_away() == counted, "pages in segment {}", segment.id);
         }
         valid.extend(pages);
         for lba in 0..self.array.config.log().volume_blocks {
@@ -372,7 +366,7 @@ impl State {
         );
         for (slot, segment) in self.segments.iter() {
             let expected = valid.get(&slot).copied().unwrap_or(0);
-            let right = segment.valid == expected || away && segment.valid > expected;
+            let right = segment.valid() == expected || away && segment.valid() > expected;
             assert!(right, "segment {} counts wrong", segment.id);
         }
     }

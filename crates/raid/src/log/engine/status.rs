@@ -216,9 +216,9 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     });
     let members: Vec<_> = members.collect();
     let (health, why, action) = judge(core, &members);
-    let leftover = state.segments.iter().filter(|(_, s)| s.phase == Phase::Leftover || s.damaged);
+    let leftover = state.segments.iter().filter(|(_, s)| s.is_to_go());
     let leftover = leftover.count();
-    let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid).sum::<u64>()
+    let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid()).sum::<u64>()
         - state.mapping.tombstones.len() as u64
         - state.mapping.pages_away();
     let counters = state.counters;
@@ -281,12 +281,12 @@ pub(in crate::log) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
     let state = core.state.borrow();
     let status = |segment: &Segment| SegmentStatus {
         segment: segment.id,
-        phase: segment.phase,
+        phase: segment.phase(),
         zones: segment.zones.iter().map(|zone| zone.map(|zone| zone.zone.0)).collect(),
-        valid_blocks: segment.valid,
+        valid_blocks: segment.valid(),
         data_blocks: segment.geometry.data_blocks(),
         rows: segment.geometry.rows(),
-        rows_started: segment.cursor.as_ref().map_or(segment.geometry.rows(), |at| at.next_row),
+        rows_started: segment.geometry.rows() - segment.rows_left(),
         chunk_blocks: segment.geometry.chunk_blocks(),
         stripe_table_bytes: table_bytes(segment),
         appended: segment.table.is_some(),

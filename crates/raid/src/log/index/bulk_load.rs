@@ -16,7 +16,7 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::address::{Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::map::{Entry, Index};
-use crate::log::segment::table::{Phase, Segment, SegmentTable};
+use crate::log::segment::table::{Segment, SegmentTable};
 
 /// Entries that point at settled segments. Columns are numbered across all slots: looking up the
 /// segment would cost one more division per entry.
@@ -128,9 +128,7 @@ impl Plain {
         for (slot, entered) in (0..).map(SegmentSlot).zip(self.entered.chunks(columns)) {
             let entered: u64 = entered.iter().copied().map(u64::from).sum();
             if entered > 0 {
-                let segment = &mut segments[slot];
-                assert!(segment.phase != Phase::Dead, "mapped into dead segment {}", segment.id);
-                segment.valid += entered;
+                segments[slot].add_valid(entered);
             }
         }
     }

@@ -120,7 +120,7 @@ impl State {
             return;
         }
         if !mutant(Mutant::AbsentPagesForgotten) {
-            self.segments.iter_mut().for_each(|(_, segment)| segment.kept = true);
+            self.segments.iter_mut().for_each(|(_, segment)| segment.retained_for_restart = true);
         }
         let slot_of = |pba: &Pba| self.space.place(*pba).slot;
         let hiding = self.mapping.tombstones.keys().map(slot_of).collect();
@@ -208,7 +208,7 @@ impl State {
         let columns = self.segments.slots() * self.array.scheme().columns() as u64;
         let worth_it = pages.len() as u64 * self.mapping.index.page_entries() >= columns;
         let plain = |(slot, segment): &(SegmentSlot, &Segment)| {
-            segment.settled && !absent.hiding.contains(slot)
+            segment.is_in_checkpoint() && !absent.hiding.contains(slot)
         };
         let segments = worth_it.then(|| self.segments.iter()).into_iter().flatten();
         let mut plain = Plain::of(self.space, segments.filter(plain));
@@ -294,7 +294,7 @@ impl State {
         self.mapping.absent = None;
         // Recovery releases its segments itself.
         if self.recovering.is_none() {
-            self.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
+            self.segments.iter_mut().for_each(|(_, segment)| segment.retained_for_restart = false);
         }
     }
 }

@@ -88,7 +88,7 @@ fn plain_of(state: &State, pages: usize) -> Plain {
     let columns = state.segments.slots() * state.array.scheme().columns() as u64;
     let worth_it = pages as u64 * state.mapping.index.page_entries() >= columns;
     let segments = worth_it.then(|| state.segments.iter()).into_iter().flatten();
-    Plain::of(state.space, segments.filter(|(_, segment)| segment.settled))
+    Plain::of(state.space, segments.filter(|(_, segment)| segment.is_in_checkpoint()))
 }
 
 /// Enters a page; returns entries whose age relative to replayed ones is unknown.
@@ -190,13 +190,14 @@ pub(super) fn tell(
         let lba = block.first.plus(at as u64);
         let place = state.space.place(pba);
         let segment = state.segments.get(place.slot);
-        let settled = segment.filter(|segment| segment.settled || mutant(Mutant::PageEntryTrusted));
-        let counts =
-            settled.is_some_and(|segment| segment.geometry.contains(place.column, place.block));
+        let trusted =
+            |segment: &&Segment| segment.is_in_checkpoint() || mutant(Mutant::PageEntryTrusted);
+        let counts = segment
+            .filter(trusted)
+            .is_some_and(|segment| segment.geometry.contains(place.column, place.block));
         // Another segment may have had the slot when the page was fixed.
-        let listed = |segment: &Segment| {
-            segment.listed_by_checkpoint && segment.generation < block.coverage.sequence
-        };
+        let listed =
+            |segment: &Segment| segment.is_listed() && segment.generation < block.coverage.sequence;
         let promised = !counts && segment.is_some_and(listed);
         if !counts {
             mark(Mark::PageEntryLeftOut);

@@ -29,9 +29,9 @@ type Rank = (bool, bool, i128);
 
 pub(super) fn rank(state: &State, pba: Pba) -> Rank {
     let segment = &state.segments[state.space.place(pba).slot];
-    let sealed = segment.phase == Phase::Sealed;
+    let sealed = segment.phase() == Phase::Sealed;
     let age = i128::from(segment.id.0);
-    (!segment.doubtful, sealed, if sealed { age } else { -age })
+    (!segment.suspect, sealed, if sealed { age } else { -age })
 }
 
 /// The part of the index being built.
@@ -139,9 +139,9 @@ impl Partition {
     /// The entry of a block if its age relative to a sequence is unknown.
     pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
         let pba = state.mapping.index.get(lba)?;
-        let settled = state.segments[state.space.place(pba).slot].settled;
+        let covered = state.segments[state.space.place(pba).slot].is_in_checkpoint();
         let newer = sequence > self.sequences.get(lba);
-        (settled && !newer && !self.exact.contains(&lba)).then_some(pba)
+        (covered && !newer && !self.exact.contains(&lba)).then_some(pba)
     }
 
     pub(in crate::log) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {

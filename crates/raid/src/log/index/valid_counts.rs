@@ -81,7 +81,7 @@ fn count_others(
 type Valid = BTreeMap<SegmentSlot, u64>;
 
 fn valid_of(state: &State) -> Valid {
-    state.segments.iter().map(|(slot, segment)| (slot, segment.valid)).collect()
+    state.segments.iter().map(|(slot, segment)| (slot, segment.valid())).collect()
 }
 
 /// Asserts that examining each entry gives the same counts.
@@ -105,7 +105,7 @@ impl State {
         self.mapping.tombstones.retain(|_, count| *count > 0);
         for pba in self.mapping.tombstones.keys() {
             let slot = self.space.place(*pba).slot;
-            self.segments[slot].valid += 1;
+            self.segments[slot].add_valid(1);
         }
     }
 }

@@ -53,7 +53,7 @@ impl State {
     /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
     /// whether it was evicted.
     fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
-        if self.segments[slot].phase == Phase::Open {
+        if self.segments[slot].phase() == Phase::Open {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.registry.next_segment);
             let member = &mut self.array.members[column.index()];

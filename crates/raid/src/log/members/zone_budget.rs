@@ -42,7 +42,7 @@ impl State {
         if open().count() < 2 || self.recovering.is_some() || self.has_zones_beyond(1) {
             return None;
         }
-        open().min_by_key(|slot| (self.segments[*slot].valid, *slot))
+        open().min_by_key(|slot| (self.segments[*slot].valid(), *slot))
     }
 
     /// Whether every member has so many zones more than the current writing needs.

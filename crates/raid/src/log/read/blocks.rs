@@ -355,7 +355,7 @@ fn note_repair(
             Some(_) => errors.repaired += 1,
             None => errors.unrepairable += 1,
         }
-        state.segments[place.slot].damaged = true;
+        state.segments[place.slot].mark_damaged();
         drop(state);
         core.changed.open();
     }

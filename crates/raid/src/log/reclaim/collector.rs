@@ -22,7 +22,7 @@ use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
 use crate::log::reclaim::relocate::{MOVED_AT_A_TIME, evacuate};
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment, Work};
 
 /// Relocates live blocks whenever space is needed, until the volume closes. The sweeper frees the
 /// emptied segments.
@@ -64,9 +64,9 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
 }
 
 fn why_moved(segment: &Segment) -> Mark {
-    match segment.phase {
+    match segment.phase() {
         Phase::Leftover => Mark::LeftoverMoved,
-        _ if segment.damaged => Mark::DamagedMoved,
+        _ if segment.is_damaged() => Mark::DamagedMoved,
         _ => Mark::MovedForRoom,
     }
 }
@@ -128,23 +128,21 @@ impl State {
         let room = u64::from(kept) * shape.data_blocks() + self.room_in(StreamKind::Relocation);
         // A stripe of each may be padded.
         let moving = self.reclaim.moving.iter().chain([&slot]);
-        let blocks = moving.map(|slot| self.segments[*slot].valid + shape.stripe_blocks() as u64);
+        let blocks = moving.map(|slot| self.segments[*slot].valid() + shape.stripe_blocks() as u64);
         blocks.sum::<u64>() <= room || mutant(Mutant::MovesBesideAny)
     }
 
     /// Claims a segment for relocation: other tasks leave it alone.
     fn begin_move(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
-        segment.busy = true;
-        segment.valid_before_move = segment.valid;
+        segment.life.claim(Work::Relocation { valid_before: segment.valid() });
         self.reclaim.moving.push(slot);
     }
 
     /// Ends the relocation of a segment that is empty or given up.
     fn end_move(&mut self, slot: SegmentSlot) {
         if let Some(segment) = self.segments.get_mut(slot) {
-            segment.busy = false;
-            segment.valid_before_move = 0;
+            segment.life.release(|work| matches!(work, Work::Relocation { .. }));
         }
         self.reclaim.moving.retain(|moving| *moving != slot);
     }

@@ -61,7 +61,7 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         return false;
     }
     // Pages of the index may have been evicted meanwhile.
-    if core.state.borrow().segments[slot].pages_away > 0 {
+    if core.state.borrow().segments[slot].pages_away() > 0 {
         let pages = pages_away_in(core, slot).await;
         if !move_all(core, slot, pages).await {
             return false;
@@ -71,7 +71,7 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let unlisted = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        segment.valid > segment.pages_away
+        segment.valid() > segment.pages_away()
     };
     !unlisted || move_unlisted(core, slot).await
 }
@@ -87,7 +87,7 @@ async fn move_all(core: &Rc<Core>, slot: SegmentSlot, blocks: Vec<ListedBlock>) 
 async fn move_listed(core: &Rc<Core>, slot: SegmentSlot, mover: &mut Mover) -> bool {
     let geometry = core.state.borrow().segments[slot].geometry;
     for span in 0..geometry.spans() {
-        if core.state.borrow().segments[slot].valid == 0 {
+        if core.state.borrow().segments[slot].valid() == 0 {
             break;
         }
         let entries = span_entries(core, slot, span).await;
@@ -395,7 +395,7 @@ impl State {
     /// queued for one.
     fn fills_moved_stripes(&self, lifetime: Lifetime, stripe: usize) -> bool {
         let class = self.writes.relocation.class_of(1, lifetime);
-        let busy = |slot: SegmentSlot| self.segments[slot].in_flight > 0;
+        let busy = |slot: SegmentSlot| self.segments[slot].in_flight() > 0;
         self.writes.relocation.queue(class).len() >= stripe
             || self.writes.relocation.open_segments().any(busy)
     }
@@ -415,7 +415,7 @@ impl Drop for Mover {
 fn may_be_live(state: &State, place: BlockPlace, pba: Pba, entry: &IndexEntry) -> bool {
     let segment = &state.segments[place.slot];
     let of_data = matches!(entry.kind, EntryKind::Data | EntryKind::Lost);
-    !of_data || segment.may_be_live(place) || state.mapping.tombstones.contains_key(&pba)
+    !of_data || segment.may_be_mapped(place) || state.mapping.tombstones.contains_key(&pba)
 }
 
 fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {

@@ -14,7 +14,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{Death, MemberState, RecordBody, Remains};
 use crate::log::index::checkpoint;
 use crate::log::segment::active_zones::is_active_no_more;
-use crate::log::segment::table::{Phase, Segment, SegmentTable};
+use crate::log::segment::table::{Phase, Segment, SegmentTable, Work};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS};
 
 /// Most segments freed at a time: one record contains all their deaths.
@@ -62,16 +62,14 @@ impl SegmentTable {
     /// Releases segments that will not be freed now, so that other tasks may use them.
     fn leave_alone(&mut self, slots: &[SegmentSlot]) {
         for slot in slots {
-            if let Some(segment) = self.get_mut(*slot)
-                && segment.freeing
-            {
-                (segment.busy, segment.freeing) = (false, false);
+            if let Some(segment) = self.get_mut(*slot) {
+                segment.life.release(|work| work == Work::Reset);
             }
         }
     }
 
     fn is_read(&self, slot: SegmentSlot) -> bool {
-        self[slot].readers > 0
+        self[slot].readers() > 0
     }
 }
 
@@ -83,7 +81,8 @@ impl State {
         }
         let standing = self.segments.standing();
         // While pages have to be loaded from it, the newest checkpoint must stay valid.
-        let needed = |segment: &Segment| self.mapping.absent.is_some() && segment.reached > 0;
+        let needed =
+            |segment: &Segment| self.mapping.absent.is_some() && segment.checkpoint_blocks > 0;
         let may_leave = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
             self.may_leave_checkpoint(segment) && !needed(segment)
@@ -92,14 +91,13 @@ impl State {
         drop(standing);
         // Segments whose reset invalidates the newest checkpoint are freed only if there are no
         // others.
-        let free_of_it = |slot: &SegmentSlot| self.segments[*slot].reached == 0;
+        let free_of_it = |slot: &SegmentSlot| self.segments[*slot].checkpoint_blocks == 0;
         if empty.iter().any(free_of_it) {
             empty.retain(free_of_it);
         }
         empty.truncate(FREED_AT_A_TIME);
         for slot in &empty {
-            let segment = &mut self.segments[*slot];
-            (segment.busy, segment.freeing) = (true, true);
+            self.segments[*slot].life.claim(Work::Reset);
         }
         empty
     }
@@ -113,7 +111,7 @@ impl State {
         let standing = self.segments.standing();
         let whole = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
-            segment.phase == Phase::Sealed && !segment.damaged
+            segment.phase() == Phase::Sealed && !segment.is_damaged()
         };
         let waiting = standing.empty.iter().copied().min_by_key(whole);
         mark_if(Mark::CheckpointHoldsSegment, || waiting.is_some());
@@ -124,20 +122,20 @@ impl State {
     fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, Death)> {
         let mut buried = Vec::new();
         for slot in slots {
-            let segment = &mut self.segments[*slot];
-            if !segment.counts_nothing() || segment.in_flight > 0 {
+            let segment = &self.segments[*slot];
+            let is_relocated = segment.life.work() != Work::Reset;
+            if is_relocated || !segment.has_no_valid() || segment.in_flight() > 0 {
                 mark(Mark::CameBackToLife);
-                (segment.busy, segment.freeing) = (false, false);
+                self.segments.leave_alone(&[*slot]);
                 continue;
             }
             if self.ends_checkpoint(*slot) {
                 mark(Mark::CheckpointBrokenMeanwhile);
-                let segment = &mut self.segments[*slot];
-                (segment.busy, segment.freeing) = (false, false);
+                self.segments.leave_alone(&[*slot]);
                 continue;
             }
             let segment = &mut self.segments[*slot];
-            segment.phase = Phase::Dead;
+            segment.life.die();
             let blocks = segment.geometry.data_blocks();
             let death = self.death_of(*slot);
             self.note_freed(*slot);
@@ -172,7 +170,7 @@ impl State {
     /// for them. Returns `true` if a task may be waiting for that.
     fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
-            self.segments[*slot].death_recorded = true;
+            self.segments[*slot].life.record_death();
         }
         self.array.members.iter().any(|member| member.entry.state == MemberState::Rebuilding)
     }
@@ -280,7 +278,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         let member = &mut state.array.members[column.index()];
         // A member that failed or was replaced meanwhile no longer has this zone.
         if segment.zones[column.index()] == Some(zone) {
-            if segment.holds_active_zones && is_active_no_more(result) {
+            if segment.life.holds_active_zones() && is_active_no_more(result) {
                 member.active_zones -= 1;
             }
             match result {

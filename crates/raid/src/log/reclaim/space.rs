@@ -14,7 +14,7 @@ use crate::log::engine::limits::{FREE_BESIDE_LANES, RESERVE_SEGMENTS};
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, SegmentId, StreamKind};
 use crate::log::reclaim::share::Level;
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment, Work};
 use crate::log::write::lane::ChunkClass;
 use crate::log::write::state::Writes;
 
@@ -113,8 +113,8 @@ impl State {
         let users = kind == StreamKind::User;
         let comes_free = |segment: &Segment| {
             let empty = segment.holds_nothing();
-            let moved = users && segment.busy;
-            empty || moved || segment.in_flight > 0 || segment.phase == Phase::Dead
+            let moved = users && segment.is_busy();
+            empty || moved || segment.in_flight() > 0 || segment.phase() == Phase::Dead
         };
         let open = !users && self.writes.relocation.is_open();
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
@@ -136,15 +136,11 @@ impl State {
     #[must_use]
     pub(in crate::log) fn must_move_first(&self) -> Option<SegmentSlot> {
         let open = &self.segments[self.writes.relocation.open_segments().next()?];
-        let rows = open.cursor.as_ref().map_or(0, |cursor| open.geometry.rows() - cursor.next_row);
-        let room = u64::from(rows) * open.geometry.stripe_blocks() as u64;
-        let closed = |segment: &Segment| {
-            matches!(segment.phase, Phase::Sealed | Phase::Leftover)
-                && self.frees_what_is_scarce(segment)
-        };
+        let room = u64::from(open.rows_left()) * open.geometry.stripe_blocks() as u64;
+        let closed = |segment: &Segment| segment.is_closed() && self.frees_what_is_scarce(segment);
         let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
-        let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid, *slot))?;
-        (self.free_segments() == 0 && (1..=room).contains(&least.valid)).then_some(slot)
+        let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid(), *slot))?;
+        (self.free_segments() == 0 && (1..=room).contains(&least.valid())).then_some(slot)
     }
 
     /// The need that collection has to serve.
@@ -185,9 +181,9 @@ impl State {
         // may wait for a hanging drive.
         let coming = |slot: &&SegmentSlot| {
             let segment = &self.segments[**slot];
-            let comes = match segment.phase {
-                Phase::Dead => segment.readers == 0,
-                _ => segment.freeing || self.may_leave_checkpoint(segment),
+            let comes = match segment.phase() {
+                Phase::Dead => segment.readers() == 0,
+                _ => segment.is_freeing() || self.may_leave_checkpoint(segment),
             };
             comes && self.frees_what_is_scarce(segment)
         };
@@ -222,9 +218,8 @@ impl State {
     pub(in crate::log) fn room_in(&self, kind: StreamKind) -> u64 {
         let left = |slot| {
             let segment: &Segment = &self.segments[slot];
-            let written = segment.cursor.as_ref().map_or(0, |cursor| cursor.next_row);
-            let rows = segment.geometry.rows() - written;
-            self.writes.room_for(segment, u64::from(rows) * segment.geometry.stripe_blocks() as u64)
+            let rows = u64::from(segment.rows_left());
+            self.writes.room_for(segment, rows * segment.geometry.stripe_blocks() as u64)
         };
         self.writes.stream(kind).open_segments().map(left).sum()
     }
@@ -233,8 +228,9 @@ impl State {
     fn moved_so_far(&self) -> u64 {
         let moved = |slot: &SegmentSlot| {
             let segment = &self.segments[*slot];
-            let before = segment.valid_before_move.max(1);
-            let moved = before.saturating_sub(segment.valid);
+            let Work::Relocation { valid_before } = segment.life.work() else { return 0 };
+            let before = valid_before.max(1);
+            let moved = before.saturating_sub(segment.valid());
             self.writes.blocks_in_place_of(segment) * moved / before
         };
         self.reclaim.moving.iter().map(moved).sum()
@@ -258,7 +254,7 @@ impl State {
         let yields = match kind {
             StreamKind::User => !self.reclaim.moving.is_empty() && self.level().is_low(),
             StreamKind::Relocation => {
-                self.writes.user.open_segments().any(|slot| self.segments[slot].in_flight > 0)
+                self.writes.user.open_segments().any(|slot| self.segments[slot].in_flight() > 0)
             }
         };
         mark_if(Mark::UsersYield, || yields && kind == StreamKind::User);

@@ -22,7 +22,7 @@ impl Writes {
     /// written it with such large chunks that it never held more.
     fn gains(&self, segment: &Segment) -> bool {
         let target = self.relocation_shape();
-        let needed = segment.valid + target.stripe_blocks() as u64;
+        let needed = segment.valid() + target.stripe_blocks() as u64;
         let is_full = needed > segment.geometry.data_blocks();
         needed <= target.data_blocks() && !(is_full && mutant(Mutant::GainByOwnSize))
     }
@@ -31,9 +31,9 @@ impl Writes {
     /// have stayed.
     fn benefit(&self, segment: &Segment) -> u128 {
         let age = u128::from(self.next_sequence - segment.generation);
-        let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid));
+        let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid()));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
-        ((age * freed) << 16) / u128::from(segment.valid)
+        ((age * freed) << 16) / u128::from(segment.valid())
     }
 }
 
@@ -42,13 +42,13 @@ impl State {
     #[must_use]
     pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
         let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
-        let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid, *slot));
+        let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid(), *slot));
         if least.is_some() || need == Need::Nothing {
             return least;
         }
         let worth_it = |segment: &Segment| match need {
             Need::Nothing => false,
-            Need::Lanes => segment.valid * 2 <= self.writes.blocks_in_place_of(segment),
+            Need::Lanes => segment.valid() * 2 <= self.writes.blocks_in_place_of(segment),
             Need::Segments => self.writes.gains(segment),
         };
         let candidates = self.segments.iter();
@@ -56,12 +56,12 @@ impl State {
             .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
         let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
         if self.writes.policy.collection == Collection::Greedy || scarce {
-            return candidates.min_by_key(|(slot, segment)| (segment.valid, *slot)).map(first);
+            return candidates.min_by_key(|(slot, segment)| (segment.valid(), *slot)).map(first);
         }
         let mut least = u64::MAX;
-        let candidates = candidates.inspect(|(_, segment)| least = least.min(segment.valid));
+        let candidates = candidates.inspect(|(_, segment)| least = least.min(segment.valid()));
         let best = candidates.max_by_key(|(slot, segment)| (self.writes.benefit(segment), *slot));
-        mark_if(Mark::OlderVictim, || best.is_some_and(|(_, segment)| segment.valid > least));
+        mark_if(Mark::OlderVictim, || best.is_some_and(|(_, segment)| segment.valid() > least));
         best.map(first)
     }
 }

@@ -57,7 +57,7 @@ impl Twins {
         }
         let mut mapped = count_mapped(state);
         let needed = |mapped: &Mapped, slot| mapped.contains_key(&slot);
-        let sound = |state: &State, slot| !state.segments[slot].damaged;
+        let sound = |state: &State, slot| !state.segments[slot].is_damaged();
         let found = self.by_segment(state, |slot| needed(&mapped, slot) && sound(state, slot));
         let freed = free(state, &mut mapped, found, usize::MAX);
         let nothing_free = freed == 0

@@ -84,10 +84,8 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
     enter(core, slot, &entries);
     {
-        let mut state = core.state.borrow_mut();
-        let segment = &mut state.segments[slot];
         let oldest = weak.iter().map(|block| block.entry.sequence).min().unwrap_or(u64::MAX);
-        segment.min_sequence = segment.min_sequence.min(oldest);
+        core.state.borrow_mut().segments[slot].holds_from(oldest);
     }
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count() as u64;
     Judgement {
@@ -281,10 +279,7 @@ fn seal(core: &Core, slot: SegmentSlot, rows: u32, verdicts: &[Verdict]) -> Seal
 
 /// Everything before the span is covered by summaries; the span itself by entries in memory.
 fn begin_span(core: &Core, slot: SegmentSlot, span: u32, geometry: &SegmentGeometry) {
-    let mut state = core.state.borrow_mut();
-    let segment = &mut state.segments[slot];
-    segment.indexed_spans = span;
-    segment.first_unindexed = geometry.first_of_span(span);
+    core.state.borrow_mut().segments[slot].entries.begin_at(span, geometry);
 }
 
 /// Adds the last group's entries, without those of weak stripes, which come back separately.
@@ -318,8 +313,8 @@ fn enter(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) {
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[slot];
     for (column, entries) in entries.iter().enumerate() {
-        for (at, entry) in (segment.first_unindexed.0..).zip(entries) {
-            segment.record(Column::of(column), ChunkBlock(at), &[*entry]);
+        for (at, entry) in (segment.entries.first().0..).zip(entries) {
+            segment.enter(Column::of(column), ChunkBlock(at), &[*entry]);
         }
     }
 }

@@ -237,7 +237,8 @@ async fn recover(
         }
         report.checkpoint = Some(pointer.number);
     }
-    let replayed = core.state.borrow().segments.iter().filter(|(_, s)| !s.settled).count();
+    let replayed =
+        core.state.borrow().segments.iter().filter(|(_, s)| !s.is_in_checkpoint()).count();
     report.replayed_segments = replayed as u64;
     let candidates = match replay::build_index(&core, weak).await {
         Ok(candidates) => candidates,

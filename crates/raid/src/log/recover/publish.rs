@@ -45,7 +45,7 @@ pub(super) async fn publish(
             state.array.membership_dirty = true;
         }
         for (_, segment) in state.segments.iter_mut() {
-            segment.kept |= segment.valid > 0;
+            segment.retained_for_restart |= segment.valid() > 0;
         }
     }
     // Recovery read through caches in which a killed writer may have left its blocks, so they are
@@ -69,7 +69,7 @@ pub(super) async fn publish(
     let mut state = core.state.borrow_mut();
     state.recovering = None;
     if state.mapping.absent.is_none() {
-        state.segments.iter_mut().for_each(|(_, segment)| segment.kept = false);
+        state.segments.iter_mut().for_each(|(_, segment)| segment.retained_for_restart = false);
     }
     state.counters = crate::log::engine::counters::Counters::default();
     drop(state);
@@ -132,7 +132,7 @@ async fn make_room(core: &Rc<Core>) -> Result<(), StopReason> {
 
 /// Closes the segments that recovery has filled; returns the seals that make their contents valid.
 async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
-    while filled(&core.state.borrow()).any(|(_, segment)| segment.in_flight > 0) {
+    while filled(&core.state.borrow()).any(|(_, segment)| segment.in_flight() > 0) {
         core.changed.wait().await;
     }
     let mut state = core.state.borrow_mut();
@@ -141,10 +141,10 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
     for slot in slots {
         state.close(slot);
         state.forget_moves_to(slot);
-        if state.segments[slot].valid > 0 {
+        if state.segments[slot].valid() > 0 {
             mark(Mark::RescueSealed);
             // A copy of its blocks in a segment sealed as empty would not count.
-            state.segments[slot].kept = true;
+            state.segments[slot].retained_for_restart = true;
             seals.push(seal_of_written(&state.segments[slot]));
         }
     }

@@ -107,7 +107,7 @@ pub(super) async fn build_index(
 
 /// The segments whose summaries are read.
 fn replayed_segments(state: &State) -> Vec<SegmentSlot> {
-    let replayed = state.segments.iter().filter(|(_, segment)| !segment.settled);
+    let replayed = state.segments.iter().filter(|(_, segment)| !segment.is_in_checkpoint());
     replayed.map(|(slot, _)| slot).collect()
 }
 
@@ -179,7 +179,7 @@ impl Weak {
         for (block, extents) in self.blocks.iter().zip(&self.tombstones) {
             // The superseding version, if weak as well, may turn out to be unreadable.
             if partition.is_newer(block, extents.as_deref()) {
-                core.state.borrow_mut().segments[block.place.slot].kept = true;
+                core.state.borrow_mut().segments[block.place.slot].retained_for_restart = true;
             }
         }
         for (at, block) in self.blocks.iter().enumerate().rev() {
@@ -301,8 +301,7 @@ fn enter_entries(
             (oldest, newest) = (oldest.min(entry.sequence), newest.max(entry.sequence + 1));
         }
     }
-    let segment = &mut state.segments[slot];
-    segment.min_sequence = segment.min_sequence.min(oldest);
+    state.segments[slot].holds_from(oldest);
     state.writes.next_sequence = state.writes.next_sequence.max(newest);
     tombstones
 }

@@ -36,7 +36,7 @@ use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
-use crate::log::segment::table::{ColumnZone, Phase};
+use crate::log::segment::table::{ColumnZone, Phase, Work};
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::scheme::{Column, Role};
 
@@ -115,8 +115,8 @@ fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
     let state = core.state.borrow();
     let segments = state.segments.iter();
     let lacking = segments.filter(|(_, segment)| {
-        let vanishes = segment.phase == Phase::Dead
-            && (segment.death_recorded || mutant(Mutant::OnlineBeforeDeaths));
+        let vanishes = segment.life.is_recorded_dead()
+            || segment.phase() == Phase::Dead && mutant(Mutant::OnlineBeforeDeaths);
         !vanishes && segment.lacks(column)
     });
     lacking.map(|(slot, _)| slot).collect()
@@ -192,8 +192,9 @@ fn next_segment(
     let ready = lacking.iter().filter(|slot| {
         let segment = &state.segments[**slot];
         // A segment without valid blocks is about to be freed, unless it waits for a checkpoint.
-        let freed = segment.holds_nothing() && segment.reached == 0;
-        segment.phase == Phase::Sealed && !segment.busy && !freed && !segment.unlisted
+        let freed = segment.holds_nothing() && segment.checkpoint_blocks == 0;
+        let rebuilds = segment.phase() == Phase::Sealed && !segment.is_busy();
+        rebuilds && !freed && !segment.has_no_summary()
     });
     // If the drive has fewer zones than others, taking those in the reserve would make relocation
     // impossible.
@@ -208,7 +209,7 @@ fn next_segment(
         Some((slot, member.pool.take_other_than(listed)?))
     })?;
     member.active_zones += 1;
-    state.segments[slot].busy = true;
+    state.segments[slot].life.claim(Work::Rebuild);
     Some((slot, ColumnZone { zone, resets }))
 }
 
@@ -247,7 +248,7 @@ async fn finish_segment(
     let is_member = core.is_of_member(column, device);
     {
         let mut state = core.state.borrow_mut();
-        state.segments[slot].busy = false;
+        state.segments[slot].life.release(|work| work == Work::Rebuild);
         if is_member && rebuilt {
             state.segments[slot].zones[column.index()] = Some(zone);
         }
@@ -279,7 +280,7 @@ async fn rebuild_segment(
     let result = write_column(core, device, slot, column, zone).await;
     let is_of_drive = {
         let state = core.state.borrow();
-        state.array.stopped.is_none() && !state.segments[slot].unlisted
+        state.array.stopped.is_none() && !state.segments[slot].has_no_summary()
     };
     if is_of_drive {
         core.note_write(column, device, before, result);
@@ -354,8 +355,7 @@ fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> R
         return Ok(());
     }
     mark(Mark::ListsIncomplete);
-    let segment = &mut core.state.borrow_mut().segments[slot];
-    (segment.unlisted, segment.damaged) = (true, true);
+    core.state.borrow_mut().segments[slot].mark_no_summary();
     Err(Status::Aborted)
 }
 
@@ -467,7 +467,7 @@ fn metadata(
         mark(Mark::HoleWritten);
         state.array.members[place.column.index()].errors.unrepairable += 1;
         // The rest of its stripe has no redundancy left.
-        state.segments[place.slot].damaged = true;
+        state.segments[place.slot].mark_damaged();
     }
     record.encode(seed, block, found && scheme.is_data(role))
 }

@@ -29,7 +29,7 @@ use crate::log::recover::records::read_records;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{Phase, Segment, Work};
 use crate::scheme::Column;
 
 /// Findings of a scrub.
@@ -64,7 +64,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         let closed = close_open_segments(&mut state, |_| true);
         for slot in &closed {
             // Claimed until it is verified.
-            state.segments[*slot].busy = true;
+            state.segments[*slot].life.claim(Work::Scrub);
         }
         let others = state.segments.iter().map(|(slot, _)| slot).filter(|at| !closed.contains(at));
         // Claimed segments come first: other tasks may wait for the space in them.
@@ -79,13 +79,13 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     // be found damaged.
     let dying: BTreeSet<SegmentId> = {
         let state = core.state.borrow();
-        let dead = state.segments.iter().filter(|(_, segment)| segment.phase == Phase::Dead);
+        let dead = state.segments.iter().filter(|(_, segment)| segment.phase() == Phase::Dead);
         dead.map(|(_, segment)| segment.id).collect()
     };
-    let to_go = |segment: &Segment| segment.damaged || dying.contains(&segment.id);
+    let to_go = |segment: &Segment| segment.is_damaged() || dying.contains(&segment.id);
     while core.state.borrow().segments.iter().any(|(_, segment)| to_go(segment)) {
         check_going_on(core)?;
-        close_open_segments(&mut core.state.borrow_mut(), |segment| segment.damaged);
+        close_open_segments(&mut core.state.borrow_mut(), Segment::is_damaged);
         core.changed.open();
         core.changed.wait().await;
     }
@@ -183,8 +183,10 @@ async fn scrub_slot(
     drop(pin);
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[slot];
-    segment.busy = false;
-    segment.damaged |= damaged;
+    segment.life.release(|work| work == Work::Scrub);
+    if damaged {
+        segment.mark_damaged();
+    }
     drop(state);
     core.changed.open();
     Ok(())
@@ -201,11 +203,11 @@ async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bo
         {
             let mut state = core.state.borrow_mut();
             let Some(segment) = state.segments.get_mut(slot) else { return Ok(false) };
-            if matches!(segment.phase, Phase::Open | Phase::Dead) {
+            if !segment.is_closed() {
                 return Ok(false);
             }
-            if segment.in_flight == 0 && (held || !segment.busy) {
-                segment.busy = true;
+            if segment.in_flight() == 0 && (held || !segment.is_busy()) {
+                segment.life.claim(Work::Scrub);
                 return Ok(true);
             }
         }
@@ -223,19 +225,17 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
         let state = core.state.borrow();
-        (state.segments[slot].geometry, state.segments[slot].indexed_spans)
+        (state.segments[slot].geometry, state.segments[slot].entries.summaries())
     };
     for span in 0..indexed {
         scrub_index_runs(core, slot, span, report).await;
     }
-    if core.state.borrow().segments[slot].phase == Phase::Sealed {
+    if core.state.borrow().segments[slot].phase() == Phase::Sealed {
         scrub_filler(core, slot, report).await;
     }
     let rows = if indexed < geometry.spans() {
-        let state = core.state.borrow();
-        let longest = state.segments[slot].entries.iter().map(Vec::len).max().unwrap_or(0);
-        let first = geometry.rows_of_span(indexed).start;
-        first + u32::try_from(longest).unwrap_or(0) / geometry.chunk_blocks()
+        let longest = core.state.borrow().segments[slot].entries.longest();
+        geometry.rows_of_span(indexed).start + longest / geometry.chunk_blocks()
     } else {
         geometry.rows()
     };
@@ -306,11 +306,11 @@ async fn scrub_group(
     let geometry = core.state.borrow().segments[slot].geometry;
     let scheme = geometry.scheme();
     let span = geometry.span_of(Row(rows.start));
-    let indexed = span < core.state.borrow().segments[slot].indexed_spans;
+    let indexed = span < core.state.borrow().segments[slot].entries.summaries();
     let entries = if indexed {
         load_span(core, slot, span).await
     } else {
-        core.state.borrow().segments[slot].entries.clone()
+        core.state.borrow().segments[slot].entries.columns().to_vec()
     };
     let span_first = geometry.first_of_span(span).0;
     // The blocks that verified, by stripe, block within the chunk, and role.

@@ -65,20 +65,21 @@ async fn finish(core: &Rc<Core>, slot: SegmentSlot) {
         if !segment.is_some_and(|segment| may_finish(&state, segment)) {
             return;
         }
-        state.segments[slot].finishing = true;
+        state.segments[slot].life.begin_finish();
         let segment = &state.segments[slot];
-        mark_if(Mark::BusyLeftoverFinished, || segment.busy);
+        mark_if(Mark::BusyLeftoverFinished, || segment.is_busy());
         let unsealed = !state.registry.seals.contains_key(&segment.id);
         unsealed.then(|| seal_of_written(segment))
     };
     // Its relocation may end meanwhile: a zone finished after its reset would be full and empty for
     // ever.
     let pin = Pin::new(core, slot);
+    let mut finished = false;
     if seal_durably(core, seal).await {
         mark(Mark::LeftoverFinished);
-        finish_zones(core, slot).await;
+        finished = finish_zones(core, slot).await;
     }
-    core.state.borrow_mut().segments[slot].finishing = false;
+    core.state.borrow_mut().segments[slot].life.end_finish(finished);
     drop(pin);
     core.changed.open();
 }
@@ -118,12 +119,14 @@ fn lacks_room(member: &Member, segments: u32) -> bool {
 /// Whether active zones lack for one more segment, and some will be finished or reset by other
 /// tasks.
 fn is_worth_waiting(state: &State) -> bool {
-    let comes_free = |segment: &Segment| match segment.phase {
-        Phase::Leftover => segment.in_flight > 0 || segment.finishing || segment.freeing,
+    let comes_free = |segment: &Segment| match segment.phase() {
+        Phase::Leftover => {
+            segment.in_flight() > 0 || segment.life.is_finishing() || segment.is_freeing()
+        }
         Phase::Dead => true,
         Phase::Open | Phase::Sealed => false,
     };
-    let holds = |segment: &Segment| segment.holds_active_zones && comes_free(segment);
+    let holds = |segment: &Segment| segment.life.holds_active_zones() && comes_free(segment);
     state.array.stopped.is_none()
         && state.array.members.iter().any(is_tight_for_one)
         && state.segments.iter().any(|(_, segment)| holds(segment))
@@ -136,9 +139,9 @@ fn is_worth_waiting(state: &State) -> bool {
 fn may_finish(state: &State, segment: &Segment) -> bool {
     let sealed = state.registry.seals.contains_key(&segment.id);
     let sealable = state.recovering.is_none();
-    let quiet = segment.in_flight == 0 && !(segment.finishing || segment.freeing);
-    let left = segment.phase == Phase::Leftover && segment.holds_active_zones;
-    let others_keep_away = segment.busy && mutant(Mutant::ActiveZonesNotAwaited);
+    let quiet = segment.in_flight() == 0 && !(segment.life.is_finishing() || segment.is_freeing());
+    let left = segment.phase() == Phase::Leftover && segment.life.holds_active_zones();
+    let others_keep_away = segment.is_busy() && mutant(Mutant::ActiveZonesNotAwaited);
     state.array.stopped.is_none() && left && quiet && !others_keep_away && (sealed || sealable)
 }
 
@@ -155,14 +158,13 @@ async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
 /// The seal of a segment with no write in flight: every stripe that took effect is valid.
 pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     let geometry = &segment.geometry;
-    let recorded = segment.entries.iter().map(Vec::len).max().unwrap_or(0);
-    let recorded = u32::try_from(recorded).expect("a span's blocks");
-    let (end, _) = geometry.row_of(ChunkBlock(segment.first_unindexed.0 + recorded));
+    let recorded = segment.entries.longest();
+    let (end, _) = geometry.row_of(ChunkBlock(segment.entries.first().0 + recorded));
     let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
     // Spans covered by a summary are complete.
     let mut valid = vec![recorded == 0; last.len()];
-    for (column, entries) in segment.entries.iter().enumerate() {
-        let blocks = (segment.first_unindexed.0..).zip(entries);
+    for (column, entries) in segment.entries.columns().iter().enumerate() {
+        let blocks = (segment.entries.first().0..).zip(entries);
         for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
             let (row, _) = geometry.row_of(ChunkBlock(block));
             let stripe = segment.stripe_of(Column::of(column), row);
@@ -207,7 +209,8 @@ pub(super) async fn finish_durably(device: &dyn ZonedDevice, zone: ZoneId) -> Re
     device.manage(zone, ZoneAction::Finish).await
 }
 
-async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
+/// Finishes a segment's zones; returns whether none of them is active any more.
+async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let zones = core.state.borrow().segments[slot].zones.clone();
     let finishes = zones.into_iter().enumerate().filter_map(|(column, zone)| {
         let column = Column::of(column);
@@ -219,7 +222,7 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
     let mut state = core.state.borrow_mut();
     if !results.iter().all(|(_, _, result)| is_active_no_more(*result)) {
         mark(Mark::LeftoverNotFinished);
-        return;
+        return false;
     }
     for (column, zone, _) in results {
         // A member that failed or was replaced meanwhile no longer has this zone.
@@ -227,5 +230,5 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) {
             state.array.members[column.index()].active_zones -= 1;
         }
     }
-    state.segments[slot].holds_active_zones = false;
+    true
 }

@@ -19,10 +19,10 @@ pub(in crate::log) async fn span_entries(
     let in_memory = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        match span.cmp(&segment.indexed_spans) {
+        match span.cmp(&segment.entries.summaries()) {
             std::cmp::Ordering::Less => None,
-            std::cmp::Ordering::Equal => Some(segment.entries.clone()),
-            std::cmp::Ordering::Greater => Some(vec![Vec::new(); segment.entries.len()]),
+            std::cmp::Ordering::Equal => Some(segment.entries.columns().to_vec()),
+            std::cmp::Ordering::Greater => Some(vec![Vec::new(); segment.zones.len()]),
         }
     };
     match in_memory {

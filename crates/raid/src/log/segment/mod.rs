@@ -4,8 +4,8 @@
 //!
 //! 1. `open` takes zones and a number and writes the header; `active_zones` keeps drives within
 //!    their limits.
-//! 2. `table` holds all segments: their zones, write positions and numbers of valid blocks. `pin`
-//!    keeps one from being reset.
+//! 2. `table` holds all segments: their zones, phases and valid blocks, the task that works on each,
+//!    and the entries that no summary covers yet. `pin` keeps one from being reset.
 //! 3. `spans` writes the summary that closes each span; `entries` lists the blocks of a span.
 //!    `stripe_table` maps chunks to stripes where Zone Append lets the drive choose the row.
 //! 4. `scan` reads a segment back, from summaries or block metadata; `resolve` matches the

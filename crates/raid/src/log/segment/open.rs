@@ -14,7 +14,7 @@ use crate::log::format::structured::structured_payload;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::members::volume::commit_roster;
 use crate::log::segment::active_zones;
-use crate::log::segment::table::{ColumnZone, Phase, Segment};
+use crate::log::segment::table::{ColumnZone, Segment};
 use crate::log::write::lane::{ChunkClass, Lane, LaneId, LaneMode};
 use crate::scheme::Column;
 
@@ -164,9 +164,9 @@ fn allocate(
         zone_capacity: state.array.config.zone_capacity,
         zones: zones.iter().map(|zone| zone.map(|zone| zone.zone)).collect(),
     };
-    let mut opened = Segment::new(&header, zones, Phase::Open);
-    if state.may_remember_live(&geometry) {
-        opened.remember_live();
+    let mut opened = Segment::open(&header, zones);
+    if state.may_track_mapped(&geometry) {
+        opened.track_mapped();
     }
     opened.lifetime = class.lifetime;
     state.segments.insert(slot, opened);

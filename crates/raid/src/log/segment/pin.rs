@@ -15,7 +15,7 @@ pub(in crate::log) struct Pin {
 impl Pin {
     #[must_use]
     pub(in crate::log) fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
-        core.state.borrow_mut().segments[slot].readers += 1;
+        core.state.borrow_mut().segments[slot].begin_read();
         Self { core: core.clone(), slot }
     }
 }
@@ -29,9 +29,9 @@ impl Drop for Pin {
         let awaited = {
             let mut state = self.core.state.borrow_mut();
             let segment = &mut state.segments[self.slot];
-            segment.readers -= 1;
+            segment.end_read();
             // Only the task that frees the segment waits for its last reader.
-            segment.readers == 0 && segment.phase == Phase::Dead
+            segment.readers() == 0 && segment.phase() == Phase::Dead
         };
         if awaited {
             self.core.unread.open();
@@ -59,7 +59,7 @@ impl Hold {
         core: &Rc<Core>,
         slot: crate::log::engine::address::SegmentSlot,
     ) -> Self {
-        core.state.borrow_mut().segments[slot].in_flight += 1;
+        core.state.borrow_mut().segments[slot].begin_write();
         Self { core: core.clone(), slot }
     }
 }
@@ -70,7 +70,7 @@ impl Drop for Hold {
         if std::thread::panicking() {
             return;
         }
-        self.core.state.borrow_mut().segments[self.slot].in_flight -= 1;
+        self.core.state.borrow_mut().segments[self.slot].end_write();
         self.core.changed.open();
     }
 }

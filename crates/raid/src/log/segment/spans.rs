@@ -38,7 +38,7 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
     }
     let runs = {
         let state = core.state.borrow();
-        if state.segments[slot].phase != Phase::Open {
+        if state.segments[slot].phase() != Phase::Open {
             mark(Mark::SpanGivenUp);
             return;
         }
@@ -49,7 +49,7 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
     };
     let spoilt_by = write_runs(core, slot, span, runs).await;
     let mut state = core.state.borrow_mut();
-    if state.segments[slot].phase != Phase::Open {
+    if state.segments[slot].phase() != Phase::Open {
         mark(Mark::SpanGivenUp);
         return;
     }
@@ -59,7 +59,7 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
         core.spoil(slot, column);
         return;
     }
-    state.segments[slot].span_indexed(span);
+    state.segments[slot].end_span(span);
     state.advance_group(slot);
     drop(state);
     core.changed.open();
@@ -151,7 +151,7 @@ fn join(parts: &[Payload]) -> Payload {
 /// The blocks of a column's summary: its own entries and those of its predecessors.
 fn run(state: &State, slot: SegmentSlot, span: u32, column: Column) -> Vec<Payload> {
     let segment = &state.segments[slot];
-    let entries = |of: Column| &segment.entries[of.index()][..];
+    let entries = |of: Column| &segment.entries.columns()[of.index()][..];
     run_of(state.array.config.array, segment, span, column, entries)
 }
 

@@ -33,9 +33,9 @@ pub(super) fn finish_stripe(
 ) {
     let mut state = core.state.borrow_mut();
     let segment = &mut state.segments[plan.slot];
-    segment.in_flight -= 1;
+    segment.end_write();
     // Blocks relocated into a segment that is given up would have to be relocated again.
-    let given_up = segment.phase != Phase::Open && segment.stream == StreamKind::Relocation;
+    let given_up = segment.phase() != Phase::Open && segment.stream == StreamKind::Relocation;
     let rows = if given_up { Err(None) } else { locate(&state, &plan, placed).map_err(Some) };
     let rows = match rows {
         Ok(rows) => rows,
@@ -50,7 +50,7 @@ pub(super) fn finish_stripe(
             return;
         }
     };
-    mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase != Phase::Open);
+    mark_if(Mark::StripeInGivenUpSegment, || state.segments[plan.slot].phase() != Phase::Open);
     record(&mut state, &plan, entries, &rows);
     let geometry = state.segments[plan.slot].geometry;
     state.mapping.index.touch(plan.blocks.iter().filter_map(PendingBlock::lba));
@@ -97,8 +97,8 @@ fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result
         mark_if(Mark::MemberFailedMeanwhile, || segment.zones[index].is_none());
         // A member that failed meanwhile has no column: its chunk is not required.
         let right_zone = segment.zones[index].is_none_or(|zone| zone.zone == at.zone);
-        let free = geometry.block_of(row, 0) >= segment.first_unindexed
-            && segment.recorded(column, geometry.block_of(row, 0)) == IndexEntry::EMPTY;
+        let free = geometry.block_of(row, 0) >= segment.entries.first()
+            && segment.entries.get(column, geometry.block_of(row, 0)) == IndexEntry::EMPTY;
         let in_group = group.contains(&row.0) || mutant(Mutant::AppendRetriedBlindly);
         if !right_zone || !in_group || !free {
             mark(Mark::ChunkMisplaced);
@@ -119,7 +119,7 @@ fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[
         if let (Some(table), Some(entry)) = (&mut segment.table, chunk.first()) {
             table.set(column, row, entry.stripe_in_group);
         }
-        segment.record(column, geometry.block_of(row, 0), chunk);
+        segment.enter(column, geometry.block_of(row, 0), chunk);
     }
 }
 

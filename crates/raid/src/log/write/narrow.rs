@@ -101,7 +101,7 @@ impl State {
         let fits = class.chunk == ChunkClass::Small
             && stream.queued() == waiting
             && stripes * whole(&narrow.geometry) < whole(padded);
-        let idle = || stream.open_segments().all(|slot| self.segments[slot].in_flight == 0);
+        let idle = || stream.open_segments().all(|slot| self.segments[slot].in_flight() == 0);
         fits && (stream.lone_left() == waiting || idle())
     }
 

@@ -14,7 +14,7 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::segment::table::{Cursor, Phase, Segment, SegmentTable};
+use crate::log::segment::table::{Cursor, SegmentTable};
 use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId};
 use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
 use crate::log::write::state::Writes;
@@ -48,13 +48,13 @@ impl Writes {
 impl SegmentTable {
     fn end_of_group(&self, slot: SegmentSlot) -> Option<Chore> {
         let segment = &self[slot];
-        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
+        let cursor = segment.life.cursor().expect("an open segment has a cursor");
         if cursor.has_rows() {
             return None;
         }
         let ends_span = ends_span(&segment.geometry, cursor);
         let early = || !ends_span && mutant(Mutant::GroupNotAwaited);
-        let done = segment.in_flight == 0 || early();
+        let done = segment.in_flight() == 0 || early();
         done.then(|| match ends_span {
             true => Chore::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start))),
             false => Chore::EndGroup(slot),
@@ -64,8 +64,9 @@ impl SegmentTable {
     /// Orders segments by the expected completion of a stripe: idle segments written in place first
     /// (ZapRAID section 3.3), then segments with appends, then the others by stripes in flight.
     fn reluctance(&self, slot: SegmentSlot) -> (bool, u32) {
-        let Segment { table, in_flight, .. } = &self[slot];
-        if table.is_some() { (true, 0) } else { (*in_flight > 0, *in_flight) }
+        let segment = &self[slot];
+        let in_flight = segment.in_flight();
+        if segment.table.is_some() { (true, 0) } else { (in_flight > 0, in_flight) }
     }
 }
 
@@ -114,7 +115,7 @@ impl State {
     /// completion wakes the stream. The end of a group would not do, as that may take long.
     fn is_held_back(&mut self, kind: StreamKind, now: Nanos) -> bool {
         self.writes.drain.holds(now)
-            && self.writes.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight > 0)
+            && self.writes.idle_lanes(kind).any(|(_, slot)| self.segments[slot].in_flight() > 0)
     }
 
     /// A lane whose group is complete.
@@ -153,7 +154,7 @@ impl State {
         let stream = self.writes.stream(kind);
         let lanes =
             || self.writes.idle_lanes(kind).filter(|(lane, _)| self.serves(kind, *lane, class));
-        let in_flight = |slot: SegmentSlot| self.segments[slot].in_flight;
+        let in_flight = |slot: SegmentSlot| self.segments[slot].in_flight();
         let under_way = lanes().map(|(_, slot)| in_flight(slot)).sum::<u32>();
         let larger =
             self.writes.idle_lanes(kind).filter(|(lane, _)| stream.waits_for(*lane, class));
@@ -224,8 +225,8 @@ impl State {
     /// Whether a segment can take a stripe now.
     pub(super) fn takes_stripes(&self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
-        let cursor = segment.cursor.as_ref().expect("an open segment has a cursor");
-        let fits = cursor.has_rows() && segment.in_flight < STRIPES_IN_FLIGHT;
+        let cursor = segment.life.cursor().expect("an open segment has a cursor");
+        let fits = cursor.has_rows() && segment.in_flight() < STRIPES_IN_FLIGHT;
         fits && !self.is_enough_beside(slot)
     }
 
@@ -290,13 +291,7 @@ impl State {
         let left = queue.len();
         stream.note_lone(lone, left);
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
-        let segment = &mut self.segments[slot];
-        segment.in_flight += 1;
-        // Even if the stripe never counts, a crash may leave it on media.
-        segment.min_sequence = segment.min_sequence.min(oldest);
-        let cursor = segment.cursor.as_mut().expect("an open segment has a cursor");
-        let stripe = cursor.next_row;
-        cursor.next_row += 1;
+        let stripe = self.segments[slot].begin_stripe(oldest);
         self.note_pace(kind, slot, full as u64);
         self.writes.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
@@ -306,15 +301,13 @@ impl State {
     pub(in crate::log) fn advance_group(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
         let geometry = segment.geometry;
-        let Some(cursor) = &mut segment.cursor else { return };
+        let Some(cursor) = segment.life.cursor_mut() else { return };
         mark(Mark::GroupEnded);
         if cursor.group.end < geometry.rows() {
             cursor.group = geometry.group_of(Row(cursor.group.end));
             return;
         }
-        segment.cursor = None;
-        segment.phase = Phase::Sealed;
-        segment.holds_active_zones = false;
+        segment.life.seal();
         let (stream, zones) = (segment.stream, segment.zones.clone());
         self.writes.queues.close(slot);
         assert!(self.writes.stream_mut(stream).leave(slot), "the sealed segment was an open one");

@@ -112,7 +112,7 @@ async fn end_group(core: &Rc<Core>, slot: crate::log::engine::address::SegmentSl
         return;
     }
     let mut state = core.state.borrow_mut();
-    if state.segments[slot].phase == Phase::Open {
+    if state.segments[slot].phase() == Phase::Open {
         state.advance_group(slot);
     } else {
         mark(Mark::GroupGivenUp);

@@ -224,7 +224,7 @@ impl State {
                 place.and_then(|place| self.segments.get_mut(self.space.place(*place).slot))
             {
                 // It belongs to no checkpoint.
-                segment.reached -= 1;
+                segment.checkpoint_blocks -= 1;
             }
             // A checkpoint may have fixed it again meanwhile.
             if !self.checkpoints.end_leaving(page, sequence) {

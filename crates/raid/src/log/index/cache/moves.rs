@@ -90,7 +90,7 @@ pub(in crate::log) async fn pages_away_in(core: &Rc<Core>, slot: SegmentSlot) ->
         {
             let state = core.state.borrow();
             let pages = state.mapping.offload.as_ref().map_or(0, Offload::pages);
-            if start >= pages || listed.len() as u64 >= state.segments[slot].pages_away {
+            if start >= pages || listed.len() as u64 >= state.segments[slot].pages_away() {
                 return listed;
             }
             for (page, at) in state.places_away(start..start + LOOKED_AT) {
@@ -189,7 +189,7 @@ impl State {
             EntryKind::Mapping if self.is_page_away(entry.lba, pba) => {
                 self.mapping.index.page_of(entry.lba)
             }
-            _ if self.segments[self.space.place(pba).slot].pages_away == 0 => return None,
+            _ if self.segments[self.space.place(pba).slot].pages_away() == 0 => return None,
             _ => self.places_away(0..u64::MAX).find(|(_, at)| *at == pba)?.0,
         };
         Some(self.mapping.index.blocks_of(page))

@@ -70,10 +70,10 @@ impl Mapping {
 impl State {
     /// Whether there is memory to track the valid blocks of one more segment.
     #[must_use]
-    pub(in crate::log) fn may_remember_live(&self, geometry: &SegmentGeometry) -> bool {
+    pub(in crate::log) fn may_track_mapped(&self, geometry: &SegmentGeometry) -> bool {
         let Some(offload) = &self.mapping.offload else { return false };
-        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.live_bytes()).sum();
-        so_far + Segment::live_bytes_of(geometry) <= offload.limit.asked.of_live()
+        let so_far: u64 = self.segments.iter().map(|(_, segment)| segment.tracking_bytes()).sum();
+        so_far + Segment::tracking_bytes_of(geometry) <= offload.limit.asked.of_live()
     }
 
     /// Whether a page is on media only.
@@ -132,7 +132,8 @@ impl State {
             let place = self.space.place(address.into());
             let segment = self.segments.get(place.slot);
             segment.is_some_and(|segment| {
-                segment.phase != Phase::Dead && segment.geometry.contains(place.column, place.block)
+                segment.phase() != Phase::Dead
+                    && segment.geometry.contains(place.column, place.block)
             })
         };
         let (address, trimmed) = match *entry {
@@ -165,14 +166,12 @@ impl State {
         }
         let slot = self.space.place(at).slot;
         let offload = self.mapping.offload.as_mut().expect("pages go away");
-        let segment = &mut self.segments[slot];
-        assert!(segment.phase != Phase::Dead, "a page in dead segment {}", segment.id);
         if away {
             offload.away += 1;
-            (segment.valid, segment.pages_away) = (segment.valid + 1, segment.pages_away + 1);
+            self.segments[slot].add_page();
         } else {
             offload.away -= 1;
-            (segment.valid, segment.pages_away) = (segment.valid - 1, segment.pages_away - 1);
+            self.segments[slot].take_page();
         }
     }
 

@@ -25,15 +25,17 @@ mod upkeep;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 
+use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
-use crate::log::engine::address::{Page, Pba};
+use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::SegmentId;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
+use crate::log::segment::table::Segment;
 use crate::scheme::Column;
 
 pub(in crate::log) use take::{end, give_up, run, write};
@@ -83,6 +85,8 @@ struct Attempt {
     number: u64,
     /// Segments from this number on are replayed.
     replay_from: SegmentId,
+    /// Slots of the segments of which it will cover everything, at its beginning.
+    covered: FixedBitSet,
     /// Addresses of the blocks written so far.
     parts: Parts,
     /// Pages fixed so far, in order.
@@ -91,6 +95,14 @@ struct Attempt {
     broken: bool,
     /// Its record is being written, or is on media: from now on it counts.
     announced: bool,
+}
+
+impl Attempt {
+    /// Whether it will cover everything in a segment.
+    fn covers(&self, slot: SegmentSlot, segment: &Segment) -> bool {
+        // A later segment may have the slot of one that was covered.
+        segment.id < self.replay_from && self.covered.contains(slot.index())
+    }
 }
 
 /// The purpose for which a page was fixed.

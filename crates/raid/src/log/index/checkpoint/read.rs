@@ -94,12 +94,12 @@ pub(in crate::log) async fn load(
 async fn load_tables(core: &Rc<Core>) -> Result<(), Unusable> {
     let tabled: Vec<_> = {
         let state = core.state.borrow();
-        let doubtful = state.segments.iter().any(|(_, segment)| segment.doubtful);
+        let doubtful = state.segments.iter().any(|(_, segment)| segment.suspect);
         if doubtful {
             return Err(Unusable);
         }
         let tabled = state.segments.iter().filter(|(_, segment)| segment.table.is_some());
-        tabled.map(|(slot, segment)| (slot, segment.indexed_spans)).collect()
+        tabled.map(|(slot, segment)| (slot, segment.entries.summaries())).collect()
     };
     for (slot, spans) in tabled {
         for span in 0..spans {
@@ -163,12 +163,14 @@ fn settle(core: &Core, entries: &BTreeMap<SegmentSlot, SegmentEntry>, replay_fro
     for (slot, segment) in state.segments.iter_mut() {
         let Some(entry) = entries.get(&slot) else { continue };
         let known = (entry.segment, entry.generation) == (segment.id, segment.generation);
-        segment.listed_by_checkpoint = known;
-        let complete = segment.phase == Phase::Sealed && segment.table.is_none();
+        if known {
+            segment.list_in_checkpoint();
+        }
+        let complete = segment.phase() == Phase::Sealed && segment.table.is_none();
         if known && complete && !entry.replay && segment.id < replay_from {
-            segment.settled = true;
+            segment.enter_checkpoint();
             if !mutant(Mutant::SettledSequenceForgotten) {
-                segment.min_sequence = segment.min_sequence.min(entry.min_sequence);
+                segment.holds_from(entry.min_sequence);
             }
         } else {
             mark_if(Mark::ListedSegmentReplayed, || known);

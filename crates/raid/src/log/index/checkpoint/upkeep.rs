@@ -97,9 +97,9 @@ impl SegmentTable {
     /// Whether a segment is about to be freed, so that it must not hold blocks of a checkpoint.
     pub(in crate::log) fn is_leaving(&self, slot: SegmentSlot) -> bool {
         let Some(segment) = self.get(slot) else { return false };
-        match segment.phase {
+        match segment.phase() {
             Phase::Open => false,
-            Phase::Sealed => segment.valid == 0 || segment.busy || segment.damaged,
+            Phase::Sealed => segment.valid() == 0 || segment.is_busy() || segment.is_damaged(),
             Phase::Leftover | Phase::Dead => true,
         }
     }
@@ -142,7 +142,7 @@ impl State {
             () if told > 0
                 && checkpoints.since >= least
                 && checkpoints.credit >= share * cost
-                && self.segments.iter().any(|(_, segment)| segment.is_settled()) =>
+                && self.segments.iter().any(|(_, segment)| segment.is_final()) =>
             {
                 Some(Extent::Changes)
             }
@@ -161,12 +161,12 @@ impl State {
         // Whether it covers the same as the one before.
         let repeats = extent == Extent::Removal;
         assert!(!(repeats && (broken || voiding)), "a checkpoint of one that does not count");
-        for (_, segment) in self.segments.iter_mut() {
-            segment.settling = match extent {
-                Extent::Changes => segment.is_settled() || mutant(Mutant::CheckpointSkipsOpen),
-                Extent::Removal => segment.settled,
-            };
-        }
+        let will_cover = |segment: &Segment| match extent {
+            Extent::Changes => segment.is_final() || mutant(Mutant::CheckpointSkipsOpen),
+            Extent::Removal => segment.is_in_checkpoint(),
+        };
+        let covered = self.segments.iter().filter(|(_, segment)| will_cover(segment));
+        let covered = covered.map(|(slot, _)| slot.index()).collect();
         let number = self.writes.take_sequence();
         let checkpoints = &mut self.checkpoints;
         checkpoints.wanted = Wanted::No;
@@ -219,8 +219,15 @@ impl State {
         } else {
             Mark::CheckpointForRemoval
         });
-        self.checkpoints.attempt =
-            Some(Attempt { number, replay_from, parts, fixed, broken: false, announced: false });
+        self.checkpoints.attempt = Some(Attempt {
+            number,
+            replay_from,
+            covered,
+            parts,
+            fixed,
+            broken: false,
+            announced: false,
+        });
         if !self.checkpoints.apart.is_empty() {
             self.count_reached();
         }
@@ -269,7 +276,7 @@ impl State {
         parts.directories[directory_of(page)] = None;
         if before != Some(at) {
             let slot = self.space.place(at).slot;
-            self.segments[slot].reached += 1;
+            self.segments[slot].checkpoint_blocks += 1;
         }
         true
     }
@@ -309,19 +316,19 @@ impl State {
     /// The chain of root blocks, without their links.
     pub(super) fn chain(&mut self) -> Vec<RootBlock> {
         let sequence = self.writes.take_sequence();
+        let attempt = self.checkpoints.attempt();
         // Mapping blocks of absent pages are valid here, and of no use to a start.
         let segments = self.segments.iter().map(|(slot, segment)| SegmentEntry {
             segment: segment.id,
             generation: segment.generation,
-            live_blocks: segment.valid - segment.pages_away,
-            min_sequence: segment.min_sequence.min(sequence),
+            live_blocks: segment.valid() - segment.pages_away(),
+            min_sequence: segment.min_sequence().min(sequence),
             slot: slot.0,
-            replay: !segment.settling,
+            replay: !attempt.covers(slot, segment),
         });
         let segments: Vec<_> = segments.collect();
         let live: u64 = segments.iter().map(|segment| segment.live_blocks).sum();
         let mapped_blocks = live - self.mapping.tombstones.len() as u64;
-        let attempt = self.checkpoints.attempt();
         let directories = attempt.parts.directories.iter();
         let directories: Vec<_> =
             directories.map(|directory| directory.map(Address::from)).collect();
@@ -388,17 +395,17 @@ impl State {
             let parts = &attempt.parts;
             let told = |page: &Page, at: &mut Option<Pba>| parts.pages[Lba(page.0).index()] != *at;
             self.checkpoints.apart.retain(told);
+            for (slot, segment) in self.segments.iter_mut() {
+                match attempt.covers(slot, segment) {
+                    true => segment.enter_checkpoint(),
+                    false => segment.leave_checkpoint(),
+                }
+            }
             self.checkpoints.newest = Some(attempt.parts);
             self.checkpoints.broken = attempt.broken && !mutant(Mutant::BreakInRecordForgotten);
-            for (_, segment) in self.segments.iter_mut() {
-                segment.settled = segment.settling;
-            }
         } else {
             mark(Mark::CheckpointAbandoned);
             self.keep_fixed(&attempt);
-        }
-        for (_, segment) in self.segments.iter_mut() {
-            segment.settling = false;
         }
         self.count_reached();
     }
@@ -424,7 +431,7 @@ impl State {
     /// Recounts the blocks of checkpoints in each segment.
     pub(in crate::log) fn count_reached(&mut self) {
         for (_, segment) in self.segments.iter_mut() {
-            segment.reached = 0;
+            segment.checkpoint_blocks = 0;
         }
         let Checkpoints { newest, attempt, .. } = &self.checkpoints;
         let under_way = attempt.as_ref().map(|attempt| &attempt.parts);
@@ -432,7 +439,7 @@ impl State {
         let places = newest.iter().chain(under_way).flat_map(Parts::places);
         for pba in places.chain(placed) {
             if let Some(segment) = self.segments.get_mut(self.space.place(pba).slot) {
-                segment.reached += 1;
+                segment.checkpoint_blocks += 1;
             }
         }
     }
@@ -441,7 +448,7 @@ impl State {
     pub(in crate::log) fn place_piece(&mut self, piece: usize, at: Pba) {
         if let Some(placed) = self.checkpoints.placed.get_mut(piece) {
             *placed = Some(at);
-            self.segments[self.space.place(at).slot].reached += 1;
+            self.segments[self.space.place(at).slot].checkpoint_blocks += 1;
         }
     }
 
@@ -451,7 +458,7 @@ impl State {
         let Checkpoints { newest, broken, failed, .. } = &self.checkpoints;
         let none = newest.is_none() && !self.checkpoints.is_under_way();
         let none_comes = none || *broken || *failed || !self.checkpoints.is_on();
-        segment.reached == 0 || none_comes || self.users_wait()
+        segment.checkpoint_blocks == 0 || none_comes || self.users_wait()
     }
 
     /// Whether a task waits for space, or recovery may need it.
@@ -466,7 +473,7 @@ impl State {
     pub(in crate::log) fn want_checkpoint(&mut self, slot: SegmentSlot) -> bool {
         let segment = &self.segments[slot];
         let wanted = match () {
-            () if segment.damaged || segment.phase == Phase::Leftover => Wanted::Now,
+            () if segment.is_to_go() => Wanted::Now,
             () if self.need_now() != Need::Nothing => Wanted::Soon,
             // The blocks of the next checkpoint could be all that this frees.
             () => Wanted::No,
@@ -479,7 +486,7 @@ impl State {
     /// Whether freeing a segment invalidates the newest checkpoint.
     pub(in crate::log) fn ends_checkpoint(&self, slot: SegmentSlot) -> bool {
         let Checkpoints { newest, attempt, .. } = &self.checkpoints;
-        let reached = self.segments[slot].reached > 0;
+        let reached = self.segments[slot].checkpoint_blocks > 0;
         let broken = self.checkpoints.broken && !mutant(Mutant::BrokenCheckpointCounts);
         let announced = |attempt: &Attempt| {
             attempt.announced
@@ -491,7 +498,7 @@ impl State {
 
     /// Records that a segment is freed.
     pub(in crate::log) fn note_freed(&mut self, slot: SegmentSlot) {
-        let reached = self.segments[slot].reached > 0;
+        let reached = self.segments[slot].checkpoint_blocks > 0;
         if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| reached) {
             attempt.broken = true;
         }
@@ -505,11 +512,10 @@ impl State {
     /// Records that an entry is redirected into a segment.
     pub(in crate::log) fn note_mapped(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
-        let (settled, settling) = (segment.settled, segment.settling);
-        mark_if(Mark::CheckpointMisses, || settled);
-        self.checkpoints.broken |= settled;
-        if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| settling) {
-            attempt.broken = true;
+        mark_if(Mark::CheckpointMisses, || segment.is_in_checkpoint());
+        self.checkpoints.broken |= segment.is_in_checkpoint();
+        if let Some(attempt) = &mut self.checkpoints.attempt {
+            attempt.broken |= attempt.covers(slot, segment);
         }
     }
 
@@ -546,7 +552,7 @@ impl State {
             }
         }
         for (_, segment) in self.segments.iter_mut() {
-            segment.settled = false;
+            segment.leave_checkpoint();
         }
         self.count_reached();
     }

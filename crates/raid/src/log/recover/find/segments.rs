@@ -35,7 +35,7 @@ use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
 use crate::log::recover::find::{narrow, orphans};
 use crate::log::segment::active_zones::finish_ends;
 use crate::log::segment::dead::Unclear;
-use crate::log::segment::table::{ColumnZone, Phase, Segment};
+use crate::log::segment::table::{ColumnZone, Segment};
 use crate::scheme::{Column, ColumnSet};
 
 /// Zones of a member that are examined at a time.
@@ -106,7 +106,7 @@ pub(in crate::log) async fn find(
         let (segment, extra) = enter(core, columns).await?;
         if let Some(found) = segment.as_ref().filter(|_| missed == Missed::Doubtful) {
             mark(Mark::DoubtfulSegment);
-            core.state.borrow_mut().segments[found.slot].doubtful = true;
+            core.state.borrow_mut().segments[found.slot].suspect = true;
         }
         found.extend(segment);
         to_reset.extend(extra);
@@ -447,23 +447,21 @@ fn insert(
     let sealed_by_record = state.registry.seals.contains_key(&base.segment);
     let whole = expected.iter().all(complete);
     let leftover = sealed_by_record || !whole;
-    let phase = if leftover { Phase::Leftover } else { Phase::Sealed };
     let slot =
         state.segments.vacant().ok_or(OpenError::Stopped(StopReason::MoreSegmentsThanZones))?;
-    let mut segment = Segment::new(base, zones.clone(), phase);
+    let mut segment = match leftover {
+        true => Segment::leftover(base, zones.clone()),
+        false => Segment::sealed(base, zones.clone()),
+    };
     let narrow = base.geometry.scheme().is_narrow();
     mark_if(Mark::NarrowFound, || narrow);
     mark_if(Mark::NarrowLeftover, || narrow && leftover);
     // A member in full service has every column that its segments place on it: a missing one was
     // lost.
     let in_service = |column: &Column| state.array.members[column.index()].is_in_full_service();
-    segment.damaged =
-        state.array.scheme().iter().filter(in_service).any(|column| segment.lacks(column));
-    mark_if(Mark::ColumnLost, || segment.damaged);
-    if !leftover {
-        segment.indexed_spans = base.geometry.spans();
-        segment.first_unindexed =
-            crate::log::engine::geometry::ChunkBlock(base.geometry.column_blocks());
+    if state.array.scheme().iter().filter(in_service).any(|column| segment.lacks(column)) {
+        mark(Mark::ColumnLost);
+        segment.mark_damaged();
     }
     state.segments.insert(slot, segment);
     state.registry.roster.enter(base);

@@ -29,19 +29,19 @@ impl State {
         let own = of_size.clone().find(|(_, other)| other.id == segment.id).map(|(class, _)| class);
         let mut load = SegmentLoad {
             chunk_blocks: segment.geometry.chunk_blocks(),
-            in_flight: segment.in_flight,
+            in_flight: segment.in_flight(),
             segments: 0,
             stripes: 0,
             busy: 0,
             instead: false,
         };
         for (class, other) in of_size {
-            let busy = other.in_flight > 0;
+            let busy = other.in_flight() > 0;
             load.segments += 1;
-            load.stripes += other.in_flight;
+            load.stripes += other.in_flight();
             load.busy += u32::from(busy);
             load.instead |=
-                busy && own == Some(class) && other.cursor.as_ref().is_some_and(Cursor::has_rows);
+                busy && own == Some(class) && other.life.cursor().is_some_and(Cursor::has_rows);
         }
         load
     }
