@@ -65,9 +65,9 @@ pub use crate::log::recover::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey,
     open as open_array, survey,
 };
+pub use crate::log::segment::lane::{LaneMode, LaneRequests};
 pub use crate::log::segment::table::Phase as SegmentPhase;
 pub use crate::log::volume::{ReplaceError, ScrubReport, Volume};
-pub use crate::log::write::lane::{LaneMode, LaneRequests};
 pub use crate::log::write::policy::auto::{
     AppendCost, Auto, Chosen, WriteChoice, WriteCost, WriteProfile,
 };

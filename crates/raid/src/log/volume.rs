@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Lba, Status,
     ZonedDevice,
@@ -22,7 +21,6 @@ use crate::log::index::cache::{self, For, hold_range};
 use crate::log::index::steps::Looks;
 use crate::log::index::{checkpoint, load};
 use crate::log::members::replace;
-use crate::log::reclaim::{collector, reset};
 use crate::log::repair::{rebuild, scrub};
 use crate::log::write::writer;
 use crate::scheme::Column;
@@ -54,16 +52,6 @@ impl Volume {
             core.handle.spawn("evictor beside", cache::run_beside(core.clone()));
         }
         Self { core }
-    }
-
-    /// Starts relocation, which recovery needs before users are served.
-    pub(super) fn start_relocation(core: &Rc<Core>) -> Vec<JoinHandle<()>> {
-        let writer = writer::run(core.clone(), StreamKind::Relocation);
-        vec![
-            core.handle.spawn("relocation writer", writer),
-            core.handle.spawn("collector", collector::run(core.clone())),
-            core.handle.spawn("sweeper", reset::sweep(core.clone())),
-        ]
     }
 
     /// The status report of the volume.

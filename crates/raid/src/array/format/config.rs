@@ -7,6 +7,12 @@ use crate::array::format::envelope::ArrayUuid;
 use crate::scheme::Scheme;
 use crate::shards::Shard;
 
+/// Zones of each member that hold superblock records.
+pub const SUPERBLOCK_ZONES: u32 = 2;
+
+/// Zones used of each member. Larger drives work but are not filled.
+const MAX_ZONES: u32 = 1 << 20;
+
 /// Configuration of an array, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArrayConfig {
@@ -65,6 +71,18 @@ impl ArrayConfig {
         let VolumeKind::Log(log) = &mut self.volume;
         log
     }
+
+    /// Number of segments of the array.
+    #[must_use]
+    pub fn segment_slots(&self) -> u32 {
+        segments_of(self.zones)
+    }
+}
+
+/// Number of segments of an array whose members have so many zones.
+#[must_use]
+pub(crate) fn segments_of(zones: u32) -> u32 {
+    zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES)
 }
 
 /// The exponent of the frame size, of which one block is the header; zero for drives with a write

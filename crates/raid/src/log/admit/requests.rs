@@ -11,12 +11,12 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Request, Ticket, TicketReceiver, answered,
 };
-use crate::log::admit::writable::check_writable;
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent, data_checksum};
 use crate::log::index::cache::{For, hold_range};
 use crate::log::index::steps::{Looks, step_of};
-use crate::log::write::lane::Lifetime;
+use crate::log::segment::open::check_writable;
 
 impl Core {
     fn takes_writes(&self) -> bool {

@@ -7,8 +7,12 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::checkpoint::address::Address;
 use crate::scheme::{Column, Scheme};
+
+/// A physical block address: the dense ordinal of a block that may be a chunk block, `(slot *
+/// columns + column) * column_blocks + block`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Address(pub u64);
 
 /// A place in the segment table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

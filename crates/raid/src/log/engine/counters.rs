@@ -1,8 +1,8 @@
 //! Counters of a running volume, and the progress of its long jobs.
 use serde::Serialize;
 
+use crate::log::engine::class::Lifetime;
 use crate::log::format::StreamKind;
-use crate::log::write::lane::Lifetime;
 
 /// Events since the start of the volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -20,8 +20,10 @@
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
 
-use crate::log::format::ENTRIES_PER_INDEX_BLOCK;
 use crate::scheme::{Column, ColumnSet, Scheme};
+
+/// Entries of one summary block: 16 bytes each after the fixed part.
+pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
 
 /// Blocks of a span that an open zone is scanned by after a crash: 64 MiB.
 const SPAN_BLOCKS: u32 = 16 * 1024;

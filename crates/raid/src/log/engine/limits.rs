@@ -41,11 +41,10 @@ use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::format::ArrayConfig;
-use crate::scheme::Scheme;
 
-/// Zones of each member that hold superblock records.
-pub const SUPERBLOCK_ZONES: u32 = 2;
+pub use crate::array::format::config::SUPERBLOCK_ZONES;
+use crate::array::format::config::segments_of;
+use crate::scheme::Scheme;
 
 /// Segments that user writes leave free in addition to an open relocation segment.
 pub const RESERVE_SEGMENTS: u32 = 2;
@@ -56,9 +55,6 @@ const USER_SEGMENTS: u32 = 1;
 /// Active zones that a member must offer: superblock, user, relocation and rebuild, and as many for
 /// unfinished segments after a crash.
 pub const MIN_ACTIVE_ZONES: u32 = 8;
-
-/// Zones used of each member. Larger drives work but are not filled.
-const MAX_ZONES: u32 = 1 << 20;
 
 /// Why an array of this shape is impossible.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -151,7 +147,7 @@ const fn kib(blocks: u32) -> u64 {
 /// The largest volume that stays writable for ever.
 #[must_use]
 pub fn largest_volume(geometry: &SegmentGeometry, zones: u32) -> u64 {
-    let segments = u64::from(zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES));
+    let segments = u64::from(segments_of(zones));
     let usable = segments.saturating_sub(u64::from(RESERVE_SEGMENTS + USER_SEGMENTS));
     // 5 % of garbage make progress bearable.
     let slack = (geometry.data_blocks() / 20).max(certain_slack(geometry));
@@ -172,12 +168,6 @@ pub fn zones_needed(geometry: &SegmentGeometry, volume_blocks: u64, zones: u32) 
 /// A stripe of garbage per segment, in addition to padding by relocation, makes progress certain.
 fn certain_slack(geometry: &SegmentGeometry) -> u64 {
     3 * geometry.scheme().data() as u64 * u64::from(geometry.chunk_blocks())
-}
-
-/// Number of segments of an array.
-#[must_use]
-pub fn segment_slots(config: &ArrayConfig) -> u32 {
-    config.zones.min(MAX_ZONES).saturating_sub(SUPERBLOCK_ZONES)
 }
 
 /// Checks that a drive meets the requirements for every member.
@@ -228,7 +218,7 @@ pub(in crate::log) fn check_shape(
     if zones < needed {
         return Err(LimitError::TooFewZones { zones, needed });
     }
-    let slots = zones.min(MAX_ZONES) - SUPERBLOCK_ZONES;
+    let slots = segments_of(zones);
     Ok((geometry, PbaSpace::new(scheme, zone_capacity).entry_bytes(slots)))
 }
 
@@ -258,6 +248,9 @@ pub(in crate::log) const FREE_BESIDE_LANES: u32 = 2;
 
 /// Blocks relocated at a time.
 pub(in crate::log) const BATCH_BLOCKS: usize = 512;
+
+/// Most segments relocated at a time.
+pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;
 
 #[cfg(test)]
 mod tests {

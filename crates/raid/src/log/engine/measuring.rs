@@ -6,9 +6,8 @@ use std::ops::Range;
 use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::log::admit::inflight::InFlight;
-use crate::log::engine::address::PbaSpace;
+use crate::log::engine::address::{Address, PbaSpace};
 use crate::log::format::ArrayUuid;
-use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{AddressSpace, mapping_entries};
 use crate::log::index::map::Index;
 use crate::scheme::Scheme;

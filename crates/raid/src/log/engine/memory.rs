@@ -15,7 +15,6 @@ use crate::log::engine::address::Pba;
 use crate::log::engine::core::{Core, QUEUED_BLOCKS};
 use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::engine::limits::segment_slots;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::format::{ArrayConfig, EXTENTS_PER_TOMBSTONE, IndexEntry};
@@ -79,7 +78,7 @@ impl Memory {
         trim_blocks: u64,
         leftovers: u64,
     ) -> Self {
-        let slots = segment_slots(config);
+        let slots = config.segment_slots();
         let entries = limit.and_then(|limit| limit.page_entries);
         let space = AddressSpace::of(config).with_page_entries(entries);
         // The lanes of both streams, with a second one for relocation.
@@ -173,7 +172,7 @@ pub(super) fn memory(core: &Core) -> Memory {
             + offload
             + segments.iter().map(|(_, segment)| segment.tracking_bytes()).sum::<u64>(),
         checkpoint_bytes: checkpoints.bytes(),
-        segment_bytes: u64::from(segment_slots(config)) * segment_bytes(columns)
+        segment_bytes: u64::from(config.segment_slots()) * segment_bytes(columns)
             + state.writes.queues.segments() as u64 * ZoneQueues::bytes_of(columns)
             + free_zone_bytes(free as u64),
         list_bytes: lists.sum(),

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `address` | physical block addresses, segment slots, pages of the index |
 //! | `geometry` | the shape of a segment's zones, and the dense numbering of its blocks |
+//! | `class` | classes of blocks, by request size and expected lifetime |
 //! | `limits` | reserves and sizes, derived from the array's shape |
 //! | `memory`, `footprint` | memory of a running volume, now and at most |
 //! | `state` | the state behind the one borrow, composed of parts of the other folders |
@@ -19,6 +20,7 @@
 //! sequences stay below the ceiling on media.
 
 pub(in crate::log) mod address;
+pub(in crate::log) mod class;
 pub(in crate::log) mod core;
 pub(in crate::log) mod counters;
 pub(in crate::log) mod footprint;

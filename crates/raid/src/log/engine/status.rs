@@ -13,9 +13,9 @@ use crate::log::format::{MemberState, SegmentId};
 use crate::log::index::cache::IndexPages;
 use crate::log::members::spares::SparesStatus;
 use crate::log::reclaim::amplification::{Amplification, amplification};
+use crate::log::segment::lane::{LaneMode, LaneRequests};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::{Phase, Segment};
-use crate::log::write::lane::{LaneMode, LaneRequests};
 use crate::log::write::policy::lanes::LaneOptions;
 
 /// The volume's health, in one word.
@@ -235,7 +235,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         mapped_bytes: mapped * 4096,
         volatile_cache: state.array.volatile && !state.array.fua_always,
         writing: writing_status(&state),
-        segments_total: crate::log::engine::limits::segment_slots(&state.array.config),
+        segments_total: state.array.config.segment_slots(),
         segments_free: state.free_segments(),
         segments_leftover: u32::try_from(leftover).unwrap_or(u32::MAX),
         absent_pages: state.mapping.absent_pages(),

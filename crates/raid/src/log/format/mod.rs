@@ -39,12 +39,13 @@ pub use crate::array::format::envelope::{
 };
 pub use crate::array::format::numbers::SegmentId;
 pub use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
+pub use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
 pub use dead::{Death, Remains};
 pub use header::{SegmentHeader, StreamKind};
 pub use narrow_list::Roster;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
-pub use summary::{ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry};
+pub use summary::{EntryKind, IndexBlock, IndexEntry};
 pub use superblock::{RecordBody, SuperblockRecord};
 pub use tombstone::{EXTENTS_PER_TOMBSTONE, TombstoneBlock, TrimExtent};
 pub use zoneweave_journal::{Seed, Uuid};

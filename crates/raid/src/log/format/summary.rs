@@ -10,13 +10,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
-use crate::array::format::bounds::LBA_LIMIT;
-use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
 use crate::array::format::numbers::SegmentId;
+use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
+use crate::log::format::oob::ContentKind;
 use crate::scheme::{Column, MAX_COLUMNS};
-
-/// Entries of one summary block: 16 bytes each after the fixed part.
-pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
 
 /// Contents of a chunk block according to its summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +68,25 @@ impl IndexEntry {
     /// A block that was never written.
     pub const EMPTY: Self =
         Self { sequence: 0, lba: Lba(0), kind: EntryKind::Empty, stripe_in_group: 0 };
+
+    /// A block of a parity chunk.
+    #[must_use]
+    pub(in crate::log) fn parity(stripe_in_group: u16) -> Self {
+        Self { kind: EntryKind::Parity, stripe_in_group, ..Self::EMPTY }
+    }
+}
+
+impl From<ContentKind> for EntryKind {
+    /// The kind of entry of a data block.
+    fn from(kind: ContentKind) -> Self {
+        match kind {
+            ContentKind::Data => Self::Data,
+            ContentKind::Padding => Self::Padding,
+            ContentKind::Tombstone => Self::Tombstone,
+            ContentKind::Mapping => Self::Mapping,
+            ContentKind::Lost => Self::Lost,
+        }
+    }
 }
 
 /// One block of a summary.

@@ -146,7 +146,7 @@ mod tests {
     use zoneweave_runtime::Random;
 
     use super::*;
-    use crate::log::format::checkpoint::address::Address;
+    use crate::log::engine::address::Address;
 
     /// All blocks are in a few groups, so that these are searched repeatedly.
     #[test]

@@ -38,8 +38,8 @@ use crate::log::index::mapping::Mapping;
 use crate::log::index::pages::{Known, LOOKED_UP, Meets, Told, bound_of, look_up, tell};
 use crate::log::index::partition::rank;
 use crate::log::index::sequences::{Sequences, sequence_in};
-use crate::log::read::found::FoundBlock;
 use crate::log::segment::table::Segment;
+use crate::log::segment::verify::FoundBlock;
 
 /// Requested pages that are read at a time.
 const ASKED_AT_A_TIME: usize = 64;

@@ -19,11 +19,11 @@ use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, Tri
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::index::partition::Partition;
-use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::pin_all;
+use crate::log::segment::scan::span_entries;
 use crate::log::segment::table::Segment;
+use crate::log::segment::verify::FoundBlock;
 
 /// Blocks whose sequence is looked up at a time.
 pub(super) const LOOKED_UP: usize = 512;

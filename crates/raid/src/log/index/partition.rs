@@ -11,8 +11,7 @@ use crate::log::format::{IndexEntry, TrimExtent};
 use crate::log::index::deferred::{Deferred, Entry};
 use crate::log::index::map::{self};
 use crate::log::index::sequences::Sequences;
-use crate::log::recover::duplicates::Twins;
-use crate::log::recover::judge::WeakBlock;
+use crate::log::segment::scanned::WeakBlock;
 use crate::log::segment::table::Phase;
 
 /// A block of a weak stripe that is newer than every valid version.
@@ -174,7 +173,7 @@ impl Partition {
     fn note_twin(&mut self, lba: Lba, sequence: u64, pba: Pba) {
         if !self.twins_full && !self.lost.contains(&pba) {
             self.equal.push((lba, sequence, pba));
-            self.twins_full = self.equal.len() >= Twins::MOST;
+            self.twins_full = self.equal.len() >= Duplicates::MOST;
         }
     }
 
@@ -196,7 +195,7 @@ impl Partition {
     }
 
     /// The duplicates of the chosen copies.
-    pub(in crate::log) fn take_twins(&mut self, twins: &mut Twins) {
+    pub(in crate::log) fn take_twins(&mut self, twins: &mut Duplicates) {
         for (lba, sequence, pba) in std::mem::take(&mut self.equal) {
             if self.sequences.get(lba) == sequence {
                 twins.add(lba, pba);
@@ -262,3 +261,26 @@ const DEFERRED_PART: u64 = 8;
 /// Limit of blocks whose newest version only weak stripes may hold; beyond it all summaries are
 /// read.
 const PROMISED_MOST: usize = 1 << 21;
+
+/// Copies that the index does not point at, although they are as new as the ones that it does.
+#[derive(Default)]
+pub(in crate::log) struct Duplicates {
+    pub(in crate::log) copies: Vec<(Lba, Pba)>,
+}
+
+impl Duplicates {
+    /// Limit of remembered duplicates, about 100 MiB.
+    pub(in crate::log) const MOST: usize = 1 << 20;
+
+    /// Whether no more of them are remembered.
+    pub(in crate::log) fn is_full(&self) -> bool {
+        self.copies.len() >= Self::MOST
+    }
+
+    /// Records a copy that is as new as the chosen one.
+    pub(in crate::log) fn add(&mut self, lba: Lba, pba: Pba) {
+        if !self.is_full() {
+            self.copies.push((lba, pba));
+        }
+    }
+}

@@ -17,7 +17,6 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::segment::table::Phase;
 use crate::scheme::Column;
 
 /// Reason for evicting a member with too few zones.
@@ -53,7 +52,7 @@ impl State {
     /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
     /// whether it was evicted.
     fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
-        if self.segments[slot].phase() == Phase::Open {
+        if self.segments[slot].is_open() {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.registry.next_segment);
             let member = &mut self.array.members[column.index()];

@@ -24,12 +24,12 @@ use crate::log::format::{BlockIdentity, Oob};
 use crate::log::read::batch::{
     Gathered, RawBlock, Spot, are_in_order, gather, gather_seen, spot_of,
 };
-use crate::log::read::found::{FoundBlock, TRIES};
 use crate::log::read::reconstruct::{
-    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, verify,
+    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from,
 };
 use crate::log::read::route::Route;
 use crate::log::segment::pin::pin_all;
+use crate::log::segment::verify::{FoundBlock, verify};
 use crate::scheme::ColumnSet;
 
 /// Reads data blocks by place, reconstructing those on slow drives. The segments must be pinned.
@@ -363,3 +363,6 @@ fn note_repair(
     let identity = BlockIdentity::decode(&rebuilt.coded)?;
     Some(FoundBlock { data: rebuilt.data, identity })
 }
+
+/// Attempts at a block that can be neither read nor reconstructed.
+pub(super) const TRIES: u32 = 4;

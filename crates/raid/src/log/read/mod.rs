@@ -1,7 +1,7 @@
 //! The read path, in the order in which a read meets the files:
 //!
 //! 1. `range` pins the index pages of a request, looks its blocks up, and pins their segments.
-//! 2. `blocks` reads and verifies; a verified block is a `found` block.
+//! 2. `blocks` reads and verifies.
 //! 3. `batch` merges adjacent blocks into as few drive commands as possible.
 //! 4. `route` decides which drives to read around, by the latencies in `hedge`. `guards` measure
 //!    the reads and resets in flight.
@@ -13,7 +13,6 @@
 
 pub(in crate::log) mod batch;
 pub(in crate::log) mod blocks;
-pub(in crate::log) mod found;
 pub(in crate::log) mod range;
 pub(in crate::log) mod reconstruct;
 pub(in crate::log) mod retry;

@@ -11,9 +11,9 @@ use crate::log::engine::core::Core;
 use crate::log::format::ContentKind;
 use crate::log::index::cache::{For, hold_range};
 use crate::log::read::blocks::{read_by, read_hedged, read_place};
-use crate::log::read::found::FoundBlock;
 use crate::log::read::route::Route;
 use crate::log::segment::pin::{Pin, pin_all};
+use crate::log::segment::verify::FoundBlock;
 
 /// Reads a range of the volume.
 ///

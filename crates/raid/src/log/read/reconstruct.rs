@@ -16,6 +16,7 @@ use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::read::batch::{Gathered, Spot, gather, spot_of};
+use crate::log::segment::verify::verify;
 use crate::scheme::{Column, ColumnSet, Role};
 
 /// A block reconstructed from its stripe.
@@ -210,45 +211,4 @@ fn swap_two(data: &mut [Option<&[u8]>]) {
     if let (Some(first), Some(last)) = (first, last) {
         data.swap(first, last);
     }
-}
-
-/// Verifies a chunk's block: checksums, generation, column, and its place in the chunk.
-#[must_use]
-pub(in crate::log) fn verify(
-    state: &State,
-    place: BlockPlace,
-    column: Column,
-    data: &[u8],
-    oob: &[u8],
-) -> Option<Oob> {
-    let scheme = state.segments.get(place.slot)?.geometry.scheme();
-    let oob = Oob::verify_chunk(state.array.seed, oob, data, scheme.data())?;
-    is_placed(state, place, column, &oob).then_some(oob)
-}
-
-/// Whether metadata that verifies belongs to a chunk's block: its generation, column, and its place
-/// in the chunk.
-#[must_use]
-pub(in crate::log) fn is_placed(
-    state: &State,
-    place: BlockPlace,
-    column: Column,
-    oob: &Oob,
-) -> bool {
-    let Some(segment) = state.segments.get(place.slot) else { return false };
-    if !segment.geometry.scheme().contains(column) {
-        return false;
-    }
-    let current = oob.generation == segment.generation || mutant(Mutant::GenerationNotChecked);
-    if !current || oob.column != column {
-        mark(Mark::StaleBlock);
-        return false;
-    }
-    let (_, within) = segment.geometry.row_of(place.block);
-    let misplaced = u32::from(oob.block_in_chunk) != within;
-    if misplaced && !mutant(Mutant::MisdirectedBlockAccepted) {
-        mark(Mark::BlockOfOtherPlaceInChunk);
-        return false;
-    }
-    true
 }

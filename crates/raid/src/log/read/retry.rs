@@ -17,8 +17,8 @@ use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::read::batch::gather;
 use crate::log::read::blocks::read_places;
-use crate::log::read::found::FoundBlock;
 use crate::log::read::reconstruct::spots_of_stripes;
+use crate::log::segment::verify::FoundBlock;
 
 /// Total time of retries: as long as a drive may be without a path before it is lost.
 const PATIENCE: Nanos = Nanos::from_secs(20);

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::counters::{ClassCounters, Counters, ratio};
-use crate::log::engine::limits::{RESERVE_SEGMENTS, segment_slots};
+use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::write::state::Writes;
 
@@ -114,7 +114,7 @@ impl State {
     fn room_for_data(&self) -> u64 {
         let open = self.writes.segments_filled();
         let kept = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
-        let segments = segment_slots(&self.array.config).saturating_sub(kept.saturating_add(open));
+        let segments = self.array.config.segment_slots().saturating_sub(kept.saturating_add(open));
         u64::from(segments) * self.writes.relocation_shape().data_blocks()
     }
 }

@@ -4,10 +4,10 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::segment::table::SegmentTable;
-use crate::log::write::lane::Lifetime;
 use crate::log::write::state::Writes;
 
 impl Writes {

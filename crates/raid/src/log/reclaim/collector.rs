@@ -13,20 +13,35 @@
 
 use std::rc::Rc;
 
+use zoneweave_runtime::JoinHandle;
+
 use crate::array::member::Member;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
+use crate::log::engine::limits::MOVED_AT_A_TIME;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::index::cache::moves::take_back_left;
-use crate::log::reclaim::relocate::{MOVED_AT_A_TIME, evacuate};
+use crate::log::reclaim::relocate::evacuate;
+use crate::log::reclaim::reset;
 use crate::log::segment::table::{Phase, Segment, Work};
+use crate::log::write::writer;
+
+/// Starts the tasks of relocation, which recovery needs before users are served.
+pub(in crate::log) fn start(core: &Rc<Core>) -> Vec<JoinHandle<()>> {
+    let writer = writer::run(core.clone(), StreamKind::Relocation);
+    vec![
+        core.handle.spawn("relocation writer", writer),
+        core.handle.spawn("collector", run(core.clone())),
+        core.handle.spawn("sweeper", reset::sweep(core.clone())),
+    ]
+}
 
 /// Relocates live blocks whenever space is needed, until the volume closes. The sweeper frees the
 /// emptied segments.
-pub(in crate::log) async fn run(core: Rc<Core>) {
+async fn run(core: Rc<Core>) {
     while !core.closing.get() {
         let left = core.state.borrow().has_moves_left();
         if left {

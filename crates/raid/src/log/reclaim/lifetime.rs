@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::Lba;
 
-use crate::log::write::lane::Lifetime;
+use crate::log::engine::class::Lifetime;
 
 /// Short-lived segments after which the bound between short and long is computed anew.
 const SEGMENTS_PER_BOUND: u64 = 16;

@@ -13,24 +13,24 @@ use zoneweave_zoned::Lba;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::TicketReceiver;
 use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::engine::limits::BATCH_BLOCKS;
+use crate::log::engine::limits::{BATCH_BLOCKS, MOVED_AT_A_TIME};
 use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::cache::moves::{end_of_part, pages_away_in, parts_by_page, take_back_left};
 use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
 use crate::log::index::steps::step_of;
-use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::segment::entries::{ListedBlock, span_entries};
+use crate::log::segment::scan::{ListedBlock, span_entries};
+use crate::log::segment::verify::FoundBlock;
 
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
 use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
 use crate::log::segment::pin::Pin;
-use crate::log::write::lane::Lifetime;
 use crate::scheme::Column;
 
 /// Stripes relocated at a time, and the least number of blocks, if reads complete on submit. The
@@ -469,6 +469,3 @@ fn ranges_of(state: &State, read: &[(ListedBlock, Option<FoundBlock>)]) -> Vec<R
     let lbas: BTreeSet<_> = lbas.flatten().filter(|lba| lba.0 < blocks).collect();
     lbas.into_iter().map(|lba| lba.0..lba.0 + 1).collect()
 }
-
-/// Most segments relocated at a time.
-pub(in crate::log) const MOVED_AT_A_TIME: usize = 3;

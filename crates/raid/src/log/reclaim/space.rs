@@ -10,12 +10,12 @@ use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::ChunkClass;
 use crate::log::engine::limits::{FREE_BESIDE_LANES, RESERVE_SEGMENTS};
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord, SegmentId, StreamKind};
 use crate::log::reclaim::share::Level;
 use crate::log::segment::table::{Phase, Segment, Work};
-use crate::log::write::lane::ChunkClass;
 use crate::log::write::state::Writes;
 
 /// The most urgent need for free space.
@@ -160,6 +160,12 @@ impl State {
     #[must_use]
     pub(in crate::log) fn need_now(&self) -> Need {
         self.need_with(self.free_segments())
+    }
+
+    /// Whether space is needed, without regard to what is about to be freed.
+    #[must_use]
+    pub(in crate::log) fn needs_room(&self) -> bool {
+        self.need_now() != Need::Nothing
     }
 
     /// The need with so many free segments.

@@ -15,7 +15,7 @@ use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::counters::Counters;
-use crate::log::engine::limits::{check_shape, segment_slots};
+use crate::log::engine::limits::check_shape;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
@@ -179,7 +179,7 @@ fn finish(
         writes: Writes::new(chosen_policy, streams, sequence_ceiling, segment_ceiling),
         geometry,
         space: PbaSpace::new(config.scheme, config.zone_capacity),
-        segments: SegmentTable::new(segment_slots(&config)),
+        segments: SegmentTable::new(config.segment_slots()),
         checkpoints,
         recovering: None,
         counters: Counters::default(),

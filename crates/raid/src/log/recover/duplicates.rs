@@ -21,12 +21,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Pba, SegmentSlot};
 use crate::log::engine::state::State;
-
-/// Copies that the index does not point at, although they are as new as the ones that it does.
-#[derive(Default)]
-pub(in crate::log) struct Twins {
-    copies: Vec<(Lba, Pba)>,
-}
+use crate::log::index::partition::Duplicates;
 
 /// The blocks mapped to a segment that have a duplicate, with its address.
 type Replacements = BTreeMap<Lba, Pba>;
@@ -34,22 +29,7 @@ type Replacements = BTreeMap<Lba, Pba>;
 /// How many blocks are mapped to a segment.
 type Mapped = BTreeMap<SegmentSlot, u64>;
 
-impl Twins {
-    /// Limit of remembered duplicates, about 100 MiB.
-    pub(in crate::log) const MOST: usize = 1 << 20;
-
-    /// Whether no more of them are remembered.
-    pub(super) fn is_full(&self) -> bool {
-        self.copies.len() >= Self::MOST
-    }
-
-    /// Records a copy that is as new as the chosen one.
-    pub(in crate::log) fn add(&mut self, lba: Lba, pba: Pba) {
-        if !self.is_full() {
-            self.copies.push((lba, pba));
-        }
-    }
-
+impl Duplicates {
     /// Frees segments whose valid blocks all have a duplicate in a segment that is needed anyway.
     pub(super) fn free_segments(self, state: &mut State) {
         if self.copies.is_empty() {

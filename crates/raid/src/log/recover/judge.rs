@@ -25,18 +25,11 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SealRecord};
-use crate::log::recover::find::claims::FoundSegment;
 use crate::log::recover::find::torn_appends::{Displaced, find_displaced};
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
 use crate::log::segment::scan::{Depth, scan_groups, scan_rows};
-use crate::log::segment::scanned::ScannedRows;
+use crate::log::segment::scanned::{FoundSegment, ScannedRows, WeakBlock};
 use crate::scheme::{Column, ColumnSet, Scheme};
-
-/// A block of a stripe that is readable but not fully redundant.
-pub(in crate::log) struct WeakBlock {
-    pub(in crate::log) place: BlockPlace,
-    pub(in crate::log) entry: IndexEntry,
-}
 
 /// The judgement of one segment.
 pub(in crate::log) struct Judgement {

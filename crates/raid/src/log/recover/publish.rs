@@ -21,12 +21,11 @@ use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::index::load;
 use crate::log::index::partition::Candidate;
-use crate::log::reclaim::collector::move_out;
+use crate::log::reclaim::collector::{self, move_out};
 use crate::log::recover::dead;
 use crate::log::recover::rewrite::rescue;
 use crate::log::segment::active_zones::seal_of_written;
 use crate::log::segment::table::Segment;
-use crate::log::volume::Volume;
 
 /// Makes the decisions of recovery durable.
 ///
@@ -60,7 +59,7 @@ pub(super) async fn publish(
             state.writes.ceilings_to_record;
     }
     dead::reset_dead(core).await?;
-    let tasks = Volume::start_relocation(core);
+    let tasks = collector::start(core);
     let published = decide(core, &candidates, seals).await;
     if published.is_err() {
         stop(core, tasks).await;

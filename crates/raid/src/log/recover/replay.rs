@@ -22,15 +22,14 @@ use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::deferred::Deferred;
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
-use crate::log::index::partition::{Candidate, Partition};
+use crate::log::index::partition::{Candidate, Duplicates, Partition};
 use crate::log::index::sequences::{NARROW, Sequences};
 use crate::log::index::valid_counts::{Counted, count_valid};
 use crate::log::read::blocks::read_places;
 use crate::log::reclaim::space::Need;
-use crate::log::recover::duplicates::Twins;
-use crate::log::recover::judge::WeakBlock;
-use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::pin_all;
+use crate::log::segment::scan::span_entries;
+use crate::log::segment::scanned::WeakBlock;
 use crate::scheme::Column;
 
 /// Blocks of the volume whose sequences are held at a time: 160 MiB of sequences, or more for large
@@ -83,7 +82,7 @@ pub(super) async fn build_index(
     let page = core.state.borrow().mapping.index.page_entries();
     let below = core.state.borrow().writes.next_sequence;
     let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
-    let mut twins = Twins::default();
+    let mut twins = Duplicates::default();
     let mut counted = Vec::new();
     let mut start = 0;
     while start < blocks {

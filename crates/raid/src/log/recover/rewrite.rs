@@ -11,13 +11,13 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::format::{ContentKind, TrimExtent};
 use crate::log::index::partition::Candidate;
 use crate::log::read::blocks::read_places;
-use crate::log::read::found::FoundBlock;
 use crate::log::segment::pin::pin_all;
-use crate::log::write::lane::Lifetime;
+use crate::log::segment::verify::FoundBlock;
 
 /// Blocks rewritten at a time, rounded up to whole stripes.
 const RESCUED_BLOCKS: usize = 512;

@@ -32,9 +32,9 @@ use crate::log::format::{
 use crate::log::members::error::ReplaceError;
 use crate::log::read::reconstruct;
 use crate::log::segment::active_zones::{self, is_active_no_more};
-use crate::log::segment::entries::span_entries;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
+use crate::log::segment::scan::span_entries;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
 use crate::log::segment::table::{ColumnZone, Phase, Work};
 use crate::log::write::stripe::{StripeIdentity, oob_record};

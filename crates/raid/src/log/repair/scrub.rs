@@ -23,13 +23,13 @@ use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};
-use crate::log::read::reconstruct::verify;
 use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
 use crate::log::segment::pin::Pin;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
 use crate::log::segment::table::{Phase, Segment, Work};
+use crate::log::segment::verify::verify;
 use crate::scheme::Column;
 
 /// Findings of a scrub.

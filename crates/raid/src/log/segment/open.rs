@@ -2,20 +2,21 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{ZoneAddress, ZoneId, ZonedDeviceExt};
+use zoneweave_zoned::{BlockError, ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::array::health::Members;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::ChunkClass;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::members::volume::commit_roster;
-use crate::log::segment::active_zones;
+use crate::log::segment::lane::{Lane, LaneId, LaneMode};
 use crate::log::segment::table::{ColumnZone, Segment};
-use crate::log::write::lane::{ChunkClass, Lane, LaneId, LaneMode};
+use crate::log::segment::{active_zones, open};
 use crate::scheme::Column;
 
 /// Segment numbers reserved on media at a time.
@@ -174,4 +175,17 @@ fn allocate(
     state.registry.roster.enter(&header);
     state.writes.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
+}
+
+/// Checks that the volume takes writes, and reserves sequences if necessary.
+pub(in crate::log) async fn check_writable(core: &Rc<Core>) -> Result<(), BlockError> {
+    let scarce = core.state.borrow().writes.has_few_sequences();
+    if scarce {
+        open::raise_ceilings(core).await;
+    }
+    if core.closing.get() || core.refusing.get() {
+        mark(Mark::RefusedAtClose);
+        return Err(BlockError::ShuttingDown);
+    }
+    Ok(core.state.borrow().array.stopped.map_or(Ok(()), Err)?)
 }

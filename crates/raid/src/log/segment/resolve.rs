@@ -10,7 +10,6 @@ use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::segment::scanned::{ScannedRows, identity_entry};
-use crate::log::write::stripe::parity_entry;
 use crate::scheme::{Column, ColumnSet};
 
 /// Which columns have a verified chunk of each stripe of a group.
@@ -70,7 +69,7 @@ pub(in crate::log) async fn resolve_group(
                 Some(_) => entries.extend(&scan.entries[row * chunk..(row + 1) * chunk]),
                 None => {
                     unread.push((column, row, *stripe));
-                    entries.extend(std::iter::repeat_n(parity_entry(in_group), chunk));
+                    entries.extend(std::iter::repeat_n(IndexEntry::parity(in_group), chunk));
                 }
             }
         }
@@ -146,7 +145,7 @@ async fn rebuild_entries(
             }
             identity.map(|identity| identity_entry(&identity, in_group))
         } else {
-            Some(parity_entry(in_group))
+            Some(IndexEntry::parity(in_group))
         };
         let nothing = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
         entries.push(entry.unwrap_or(nothing));

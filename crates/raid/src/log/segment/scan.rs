@@ -18,12 +18,11 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{IndexEntry, Oob};
-use crate::log::read::reconstruct::{is_placed, verify};
 use crate::log::segment::resolve::resolve_group;
 use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use crate::log::segment::spans;
 use crate::log::segment::table::ColumnZone;
-use crate::log::write::stripe::parity_entry;
+use crate::log::segment::verify::{is_placed, verify};
 use crate::scheme::Column;
 
 /// The part of a chunk that has to verify.
@@ -261,7 +260,7 @@ impl Chunks<'_> {
             // In aligned segments the row determines the stripe.
             let group = geometry.group_of(row);
             let in_group = u16::try_from(row.0 - group.start).ok()?;
-            return Some((row.0, parity_entry(in_group)));
+            return Some((row.0, IndexEntry::parity(in_group)));
         }
         let oob = match depth {
             Depth::Data => verify(state, place, column, data, oob)?,
@@ -290,8 +289,32 @@ fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<Inde
     let group = geometry.group_of(Row(oob.stripe));
     let stripe_in_group = u16::try_from(oob.stripe - group.start).ok()?;
     if !is_data {
-        return Some(parity_entry(stripe_in_group));
+        return Some(IndexEntry::parity(stripe_in_group));
     }
     let identity = oob.identity()?;
     Some(identity_entry(&identity, stripe_in_group))
+}
+
+/// A block and its summary entry.
+pub(in crate::log) type ListedBlock = (BlockPlace, IndexEntry);
+
+/// The entries of a span: from its summary, or from memory if none was written yet.
+pub(in crate::log) async fn span_entries(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    span: u32,
+) -> Vec<Vec<IndexEntry>> {
+    let in_memory = {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        match span.cmp(&segment.entries.summaries()) {
+            std::cmp::Ordering::Less => None,
+            std::cmp::Ordering::Equal => Some(segment.entries.columns().to_vec()),
+            std::cmp::Ordering::Greater => Some(vec![Vec::new(); segment.zones.len()]),
+        }
+    };
+    match in_memory {
+        Some(entries) => entries,
+        None => load_span(core, slot, span).await,
+    }
 }

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use zoneweave_zoned::ZoneOffset;
+
+use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::format::{BlockIdentity, IndexEntry};
-use crate::log::write::stripe::entry_kind;
+use crate::scheme::Column;
 
 /// Findings for one column in consecutive rows.
 pub(in crate::log) struct ColumnScan {
@@ -55,7 +58,24 @@ pub(super) fn identity_entry(identity: &BlockIdentity, stripe_in_group: u16) -> 
     IndexEntry {
         sequence: identity.sequence,
         lba: identity.lba,
-        kind: entry_kind(identity.kind),
+        kind: identity.kind.into(),
         stripe_in_group,
     }
+}
+
+/// A segment found, and how far each of its zones is written.
+pub(in crate::log) struct FoundSegment {
+    pub(in crate::log) slot: SegmentSlot,
+    /// Write pointers by column; `None` where the column is missing.
+    pub(in crate::log) written: Vec<Option<ZoneOffset>>,
+    /// Columns the segment was made with whose members are in service: each should have a chunk
+    /// of every stripe.
+    pub(in crate::log) expected: Vec<Column>,
+    pub(in crate::log) leftover: bool,
+}
+
+/// A block of a stripe that is readable but not fully redundant.
+pub(in crate::log) struct WeakBlock {
+    pub(in crate::log) place: BlockPlace,
+    pub(in crate::log) entry: IndexEntry,
 }

@@ -13,6 +13,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, PendingTrim, Ticket};
 use crate::log::engine::address::{BlockPlace, Pba};
+use crate::log::engine::class::Class;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::engine::state::State;
@@ -20,7 +21,6 @@ use crate::log::format::{ContentKind, IndexEntry, StreamKind};
 use crate::log::index::remap::{Move, Moved};
 use crate::log::segment::table::Phase;
 use crate::log::write::in_flight::Placed;
-use crate::log::write::lane::Class;
 use crate::log::write::plan::StripePlan;
 use crate::scheme::{Column, Role};
 

@@ -2,7 +2,7 @@
 //!
 //! 1. `policy` defines the lanes of a start: chunk size, append or in-place, number of open
 //!    segments.
-//! 2. `stream` holds the pending blocks of one kind of data (users, relocation) and its `lane`s.
+//! 2. `stream` holds the pending blocks of one kind of data (users, relocation) and its lanes.
 //! 3. `schedule` decides which lane issues a stripe next, and when a partial stripe is closed. Its
 //!    answer is a step of `plan`.
 //! 4. `writer` carries out the step: one task per stream. `narrow` serves lone writes.
@@ -21,7 +21,6 @@
 pub(in crate::log) mod commit;
 pub(in crate::log) mod completion;
 pub(in crate::log) mod in_flight;
-pub(in crate::log) mod lane;
 pub(in crate::log) mod narrow;
 pub(in crate::log) mod plan;
 pub(in crate::log) mod policy;

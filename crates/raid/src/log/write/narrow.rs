@@ -20,10 +20,11 @@
 use std::cmp::Reverse;
 
 use crate::array::member::Member;
+use crate::log::engine::class::{ChunkClass, Class};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::{ArrayConfig, StreamKind};
-use crate::log::write::lane::{ChunkClass, Class, LaneId};
+use crate::log::segment::lane::LaneId;
 use crate::log::write::policy::lanes::{LaneOptions, WritePolicy, shape_of};
 use crate::scheme::{ColumnSet, Scheme};
 

@@ -3,7 +3,8 @@
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
-use crate::log::write::lane::{Class, LaneId};
+use crate::log::engine::class::Class;
+use crate::log::segment::lane::LaneId;
 
 /// Most stripes in flight in one segment.
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;

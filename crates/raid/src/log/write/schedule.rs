@@ -11,11 +11,12 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::{ChunkClass, Class};
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
+use crate::log::segment::lane::{Lane, LaneId};
 use crate::log::segment::table::{Cursor, SegmentTable};
-use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId};
 use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
 use crate::log::write::state::Writes;
 

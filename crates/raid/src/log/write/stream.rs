@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::{ChunkClass, Class, Lifetime};
 use crate::log::format::EXTENTS_PER_TOMBSTONE;
-use crate::log::write::lane::LaneMode;
-use crate::log::write::lane::{ChunkClass, Class, Lane, LaneId, Lifetime};
+use crate::log::segment::lane::{Lane, LaneId, LaneMode};
 use crate::log::write::zone::coalescing::Returning;
 
 /// Consecutive stripes of one write each that justify a narrow segment.

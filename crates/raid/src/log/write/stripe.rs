@@ -9,7 +9,7 @@ use zoneweave_zoned::{
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
-    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexEntry, Oob, Place, Seed,
+    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, IndexEntry, Oob, Place, Seed,
     TombstoneBlock,
 };
 use crate::scheme::{Column, ColumnSet, Role, Scheme};
@@ -91,7 +91,7 @@ pub(super) fn build(
                 let parity = &parity[role.index() - scheme.data()];
                 let block = &parity[usize::from(within) * BLOCK_BYTES..][..BLOCK_BYTES];
                 oob.extend_from_slice(&record.encode(seed, block, false));
-                entries.push(parity_entry(stripe.stripe_in_group));
+                entries.push(IndexEntry::parity(stripe.stripe_in_group));
             }
         }
     }
@@ -208,25 +208,7 @@ fn data_entry(identity: &BlockIdentity, stripe_in_group: u16) -> IndexEntry {
     IndexEntry {
         sequence: identity.sequence,
         lba: identity.lba,
-        kind: entry_kind(identity.kind),
+        kind: identity.kind.into(),
         stripe_in_group,
-    }
-}
-
-/// The index entry of a parity block.
-#[must_use]
-pub(in crate::log) fn parity_entry(stripe_in_group: u16) -> IndexEntry {
-    IndexEntry { kind: EntryKind::Parity, stripe_in_group, ..IndexEntry::EMPTY }
-}
-
-/// The kind of summary entry for the contents of a data block.
-#[must_use]
-pub(in crate::log) fn entry_kind(kind: ContentKind) -> EntryKind {
-    match kind {
-        ContentKind::Data => EntryKind::Data,
-        ContentKind::Padding => EntryKind::Padding,
-        ContentKind::Tombstone => EntryKind::Tombstone,
-        ContentKind::Mapping => EntryKind::Mapping,
-        ContentKind::Lost => EntryKind::Lost,
     }
 }

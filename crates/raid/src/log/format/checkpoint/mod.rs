@@ -15,8 +15,6 @@
 //! [`AddressSpace`] of its array, and an address in it is within that space. Whether the addressed
 //! block is still there is unknown until it has been read and verified.
 
-pub(in crate::log) mod address;
-
 mod directory;
 mod mapping;
 mod pointer;
@@ -31,7 +29,7 @@ use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-pub use address::Address;
+pub use crate::log::engine::address::Address;
 pub use directory::{DIRECTORY_ENTRIES, DirectoryBlock, Listed};
 pub use mapping::{Mapped, MappingBlock, StoredEntries, StoredPage, mapping_entries};
 pub use pointer::CheckpointPointer;
@@ -43,7 +41,6 @@ use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::numbers::SegmentId;
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::engine::limits::segment_slots;
 use crate::scheme::{Column, MAX_COLUMNS};
 
 /// Bytes available in a block after its envelope.
@@ -83,7 +80,7 @@ impl AddressSpace {
     #[must_use]
     pub fn of(config: &ArrayConfig) -> Self {
         let space = PbaSpace::new(config.scheme, config.zone_capacity);
-        let slots = segment_slots(config);
+        let slots = config.segment_slots();
         let entry_bytes = config.log().entry_bytes.max(space.entry_bytes(slots));
         Self {
             array: config.array,

@@ -4,8 +4,8 @@ use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
 use crate::array::format::numbers::SegmentId;
+use crate::log::engine::address::Address;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, DirectoryBlock, Listed, Mapped,
     MappingBlock, RootBlock, RootList, RootTotals, SegmentEntry, ShardId, ValidityBlock,

@@ -15,7 +15,7 @@ use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::mapping::Mapping;
 use crate::log::index::{checkpoint, load};
-use crate::log::read::found::FoundBlock;
+use crate::log::segment::verify::FoundBlock;
 
 /// Pages read at a time.
 const READ_AT_A_TIME: usize = 64;

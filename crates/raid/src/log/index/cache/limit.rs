@@ -7,9 +7,9 @@
 
 use std::num::NonZeroU32;
 
+use crate::log::engine::limits::MOVED_AT_A_TIME;
 use crate::log::format::checkpoint::AddressSpace;
 use crate::log::index::map::Index;
-use crate::log::reclaim::relocate::MOVED_AT_A_TIME;
 
 /// Most pages written at a time. As many more may be in memory before users wait.
 const BATCH_MOST: u64 = 64;

@@ -17,8 +17,8 @@ use crate::log::engine::state::State;
 use crate::log::format::{ContentKind, EntryKind, IndexEntry};
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
-use crate::log::read::found::FoundBlock;
-use crate::log::segment::entries::ListedBlock;
+use crate::log::segment::scan::ListedBlock;
+use crate::log::segment::verify::FoundBlock;
 
 /// Relocations undone at a time.
 const TAKEN_BACK_AT_A_TIME: usize = 32;

@@ -7,11 +7,10 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::{Page, Pba, SegmentSlot};
+use crate::log::engine::address::{Address, Page, Pba, SegmentSlot};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::cache::limit::Limit;
 use crate::log::index::cache::{IndexPages, Offload};

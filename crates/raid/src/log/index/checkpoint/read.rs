@@ -16,11 +16,10 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::{BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
+use crate::log::engine::address::{Address, BlockPlace, Page, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::engine::state::State;
-use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed, MappingBlock,
     RootBlock, RootList, SegmentEntry,
@@ -28,13 +27,12 @@ use crate::log::format::checkpoint::{
 use crate::log::format::{ContentKind, SegmentId};
 use crate::log::index::checkpoint::Parts;
 use crate::log::read::blocks::read_places;
-use crate::log::read::found::FoundBlock;
 use crate::log::read::retry::read_for_good;
-use crate::log::recover::find::claims::FoundSegment;
-use crate::log::recover::judge::WeakBlock;
 use crate::log::segment::pin::pin_all;
 use crate::log::segment::scan::load_span;
+use crate::log::segment::scanned::{FoundSegment, WeakBlock};
 use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::verify::FoundBlock;
 
 /// Blocks of a checkpoint read at a time.
 const BATCH_BLOCKS: usize = 512;

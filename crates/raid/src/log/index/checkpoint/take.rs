@@ -6,14 +6,14 @@ use super::upkeep::Piece;
 use crate::array::health::Members;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::{Origin, PendingBlock, PendingData, Ticket};
-use crate::log::admit::writable::check_writable;
 use crate::log::engine::address::{Page, Pba};
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{BlockLocation, RootBlock};
 use crate::log::format::{ContentKind, RecordBody, data_checksum};
 use crate::log::index::cache::{For, hold};
-use crate::log::write::lane::Lifetime;
+use crate::log::segment::open::check_writable;
 
 /// Blocks of a checkpoint that are in flight at a time.
 const BATCH_BLOCKS: usize = 64;

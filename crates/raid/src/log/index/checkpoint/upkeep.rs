@@ -8,17 +8,15 @@ use zoneweave_zoned::Lba;
 use super::{Attempt, Checkpoints, Extent, Parts, Wanted, void};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::engine::address::{Page, Pba, SegmentSlot};
+use crate::log::engine::address::{Address, Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
-use crate::log::format::checkpoint::address::Address;
 use crate::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };
 use crate::log::index::mapping::Mapping;
-use crate::log::reclaim::space::Need;
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
 /// A block of a checkpoint, fixed.
@@ -474,7 +472,7 @@ impl State {
         let segment = &self.segments[slot];
         let wanted = match () {
             () if segment.is_to_go() => Wanted::Now,
-            () if self.need_now() != Need::Nothing => Wanted::Soon,
+            () if self.needs_room() => Wanted::Soon,
             // The blocks of the next checkpoint could be all that this frees.
             () => Wanted::No,
         };

@@ -18,14 +18,14 @@ use crate::log::admit::pending::{
     Origin, PendingBlock, PendingData, PendingTrim, Ticket, TicketReceiver,
 };
 use crate::log::engine::address::Pba;
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
     BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
 };
-use crate::log::read::found::FoundBlock;
-use crate::log::segment::entries::ListedBlock;
-use crate::log::write::lane::Lifetime;
+use crate::log::segment::scan::ListedBlock;
+use crate::log::segment::verify::FoundBlock;
 
 /// Queues blocks to be written elsewhere.
 pub(in crate::log) fn queue_blocks(

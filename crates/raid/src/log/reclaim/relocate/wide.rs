@@ -10,9 +10,9 @@ use crate::log::format::{ContentKind, EntryKind, TombstoneBlock, TrimExtent};
 use crate::log::index::cache::moves::range_of;
 use crate::log::index::cache::{For, Held, hold_range};
 use crate::log::index::steps::step_of;
-use crate::log::read::found::FoundBlock;
 use crate::log::reclaim::relocate::{Mover, Moving, lost_block, moved_run, newest_of};
-use crate::log::segment::entries::ListedBlock;
+use crate::log::segment::scan::ListedBlock;
+use crate::log::segment::verify::FoundBlock;
 
 /// Parts of a block's extents that are to be relocated, with their pages.
 #[derive(Default)]

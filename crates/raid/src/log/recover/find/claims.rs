@@ -2,23 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset};
+use zoneweave_zoned::{ZoneId, ZoneInfo};
 
-use crate::log::engine::address::SegmentSlot;
 use crate::log::format::{SegmentHeader, SegmentId};
 use crate::log::recover::find::header_votes::Witnesses;
 use crate::scheme::Column;
-
-/// A segment found, and how far each of its zones is written.
-pub(in crate::log) struct FoundSegment {
-    pub(in crate::log) slot: SegmentSlot,
-    /// Write pointers by column; `None` where the column is missing.
-    pub(in crate::log) written: Vec<Option<ZoneOffset>>,
-    /// Columns the segment was made with whose members are in service: each should have a chunk
-    /// of every stripe.
-    pub(in crate::log) expected: Vec<Column>,
-    pub(in crate::log) leftover: bool,
-}
 
 /// A zone that may be of a segment.
 pub(super) struct Claim {

@@ -19,8 +19,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::health::Members;
-use crate::array::io::MemberIo;
-use crate::array::io::is_blank;
+use crate::array::io::{MemberIo, is_blank};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -29,12 +28,13 @@ use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
-use crate::log::recover::find::claims::{Claim, FoundSegment, Sorted};
+use crate::log::recover::find::claims::{Claim, Sorted};
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
 use crate::log::recover::find::{narrow, orphans};
 use crate::log::segment::active_zones::finish_ends;
 use crate::log::segment::dead::Unclear;
+use crate::log::segment::scanned::FoundSegment;
 use crate::log::segment::table::{ColumnZone, Segment};
 use crate::scheme::{Column, ColumnSet};
 

@@ -4,13 +4,13 @@ use zoneweave_zoned::ZoneId;
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;
+use crate::log::engine::class::Lifetime;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::life::{Life, Phase, Work};
 use crate::log::segment::table::span_entries::SpanEntries;
 use crate::log::segment::table::valid_blocks::ValidBlocks;
-use crate::log::write::lane::Lifetime;
 use crate::scheme::{Column, ColumnSet};
 
 /// The zone of one column, and its wear.
@@ -142,6 +142,12 @@ impl Segment {
     #[must_use]
     pub(in crate::log) fn phase(&self) -> Phase {
         self.life.phase()
+    }
+
+    /// Whether it takes stripes.
+    #[must_use]
+    pub(in crate::log) fn is_open(&self) -> bool {
+        self.phase() == Phase::Open
     }
 
     /// Whether it takes no more stripes, and is not dead.

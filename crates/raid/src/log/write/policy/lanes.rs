@@ -10,12 +10,11 @@ use thiserror::Error;
 use zoneweave_zoned::Geometry;
 
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::class::ChunkClass;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::engine::limits::FREE_BESIDE_LANES;
-use crate::log::engine::limits::{LimitError, check_drive, zones_needed};
+use crate::log::engine::limits::{FREE_BESIDE_LANES, LimitError, check_drive, zones_needed};
 use crate::log::format::{ArrayConfig, LogConfig, MAX_SEAL_ROWS};
-use crate::log::write::lane::LaneMode;
-use crate::log::write::lane::{ChunkClass, Lane, LaneRequests};
+use crate::log::segment::lane::{Lane, LaneMode, LaneRequests};
 use crate::log::write::stream::Stream;
 use crate::scheme::Scheme;
 

@@ -3,8 +3,8 @@
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
+use crate::log::segment::lane::Lane;
 use crate::log::segment::table::{Cursor, Segment};
-use crate::log::write::lane::Lane;
 use crate::log::write::zone::coalescing::{Coalescing, SegmentLoad};
 
 impl State {

@@ -4,7 +4,7 @@ use zoneweave_zoned::BlockCount;
 
 use super::*;
 use crate::log::engine::limits::{LimitError, largest_volume};
-use crate::log::write::lane::LaneMode;
+use crate::log::segment::lane::LaneMode;
 use crate::log::write::policy::lanes::LaneOptions;
 
 fn config() -> ArrayConfig {

@@ -5,55 +5,8 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::class::{ChunkClass, Class, Lifetime};
 use crate::log::engine::geometry::SegmentGeometry;
-
-/// The request sizes that a lane serves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) enum ChunkClass {
-    /// Lone small requests, written in narrow stripes. No request has this class by its size.
-    Narrow,
-    /// Requests below a threshold, trims, and all requests without a lane of their own.
-    Small,
-    /// Requests of the threshold or more, if there is a lane for them.
-    Large,
-}
-
-/// The expected lifetime of blocks. A segment whose blocks die together is cheap to reclaim.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) enum Lifetime {
-    /// Blocks that are overwritten soon, or of unknown lifetime.
-    #[default]
-    Short,
-    /// Blocks that are expected to stay valid for long.
-    Long,
-}
-
-/// The purpose of a lane.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::log) struct Class {
-    /// Size of its requests.
-    pub chunk: ChunkClass,
-    /// Expected lifetime of its blocks.
-    pub lifetime: Lifetime,
-}
-
-impl Class {
-    pub(super) const ALL: [Self; 4] = [
-        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Short },
-        Self { chunk: ChunkClass::Small, lifetime: Lifetime::Long },
-        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Short },
-        Self { chunk: ChunkClass::Large, lifetime: Lifetime::Long },
-    ];
-
-    pub(super) const fn index(self) -> usize {
-        let chunk = match self.chunk {
-            ChunkClass::Narrow => panic!("nothing waits for narrow stripes"),
-            ChunkClass::Small => 0,
-            ChunkClass::Large => 1,
-        };
-        chunk * 2 + self.lifetime as usize
-    }
-}
 
 /// A lane's number in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,14 +30,18 @@ pub(in crate::log) struct Lane {
 impl Lane {
     /// A lane without a segment.
     #[must_use]
-    pub(super) fn new(chunk: ChunkClass, geometry: SegmentGeometry, mode: LaneMode) -> Self {
+    pub(in crate::log) fn new(
+        chunk: ChunkClass,
+        geometry: SegmentGeometry,
+        mode: LaneMode,
+    ) -> Self {
         let class = Class { chunk, lifetime: Lifetime::default() };
         Self { class, geometry, mode, open: None, busy: false }
     }
 
     /// Whether it has a segment, or is about to get one.
     #[must_use]
-    pub(super) fn is_taken(&self) -> bool {
+    pub(in crate::log) fn is_taken(&self) -> bool {
         self.open.is_some() || self.busy
     }
 }
