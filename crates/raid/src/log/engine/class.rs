@@ -1,5 +1,5 @@
-//! Classes of blocks: by the size of the request that wrote them, and by expected lifetime. Each has
-//! open segments of its own.
+//! Classes of blocks: by the size of the request that wrote them, and by expected lifetime. Each
+//! has open segments of its own.
 
 /// The request sizes that a lane serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,9 +4,10 @@
 //!
 //! 1. `open` takes zones and a number for a `lane`, writes the header, and reserves numbers;
 //!    `active_zones` keeps drives within their limits.
-//! 2. `table` holds all segments: their zones, phases and valid blocks, the task that works on each,
-//!    and the entries that no summary covers yet. `pin` keeps one from being reset.
-//! 3. `spans` writes the summary that closes each span. `stripe_table` maps chunks to stripes where Zone Append lets the drive choose the row.
+//! 2. `table` holds all segments: their zones, phases and valid blocks, the task that works on
+//!    each, and the entries that no summary covers yet. `pin` keeps one from being reset.
+//! 3. `spans` writes the summary that closes each span. `stripe_table` maps chunks to stripes where
+//!    Zone Append lets the drive choose the row.
 //! 4. `scan` reads a segment back, from summaries or block metadata that `verify` checks; `resolve`
 //!    matches the `scanned` rows to stripes.
 //! 5. `dead` remembers dead segments until no drive can bring their blocks back.
