@@ -80,9 +80,33 @@ impl BlockCount {
     }
 }
 
+/// The size, as users know it.
 impl fmt::Display for BlockCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} blocks", self.0)
+        ByteSize::of_blocks(self.0.into()).fmt(f)
+    }
+}
+
+/// A size in bytes, exact and with its unit in messages: `28 KiB`, `1077 MiB`, `2 TiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    /// The size of a number of blocks.
+    #[must_use]
+    pub const fn of_blocks(blocks: u64) -> Self {
+        Self(blocks.saturating_mul(BLOCK_BYTES as u64))
+    }
+}
+
+impl fmt::Display for ByteSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        let fits = |(shift, _): &&(u32, &str)| self.0 != 0 && self.0.is_multiple_of(1 << *shift);
+        match units.iter().find(fits) {
+            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
+            None => write!(f, "{} B", self.0),
+        }
     }
 }
 
@@ -131,5 +155,23 @@ impl Lba {
 impl fmt::Display for Lba {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LBA {}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Messages had sizes in blocks.
+    #[test]
+    fn sizes_are_shown_exactly_and_with_their_unit() {
+        let sizes = [0, 1, 7, 1024, 275_712, 1 << 28, (1 << 28) + 1].map(ByteSize::of_blocks);
+        let shown = sizes.map(|size| size.to_string());
+        assert_eq!(
+            shown,
+            ["0 B", "4 KiB", "28 KiB", "4 MiB", "1077 MiB", "1 TiB", "1073741828 KiB"]
+        );
+        assert_eq!(BlockCount(3).to_string(), "12 KiB");
+        assert_eq!(ByteSize(513).to_string(), "513 B");
     }
 }

@@ -17,7 +17,9 @@ mod state;
 mod status;
 mod zone;
 
-pub use address::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset};
+pub use address::{
+    BLOCK_BYTES, BlockCount, ByteSize, Lba, OOB_BYTES, ZoneAddress, ZoneId, ZoneOffset,
+};
 pub use block::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, ByteDevice, ByteExtent, Extent,
     ExtentState,

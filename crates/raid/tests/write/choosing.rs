@@ -99,7 +99,7 @@ fn what_does_not_fit_the_zones_is_given_up() {
     let array = Array::create(full, &mut Random::new(4));
     let life = one_life(&array, &[], auto(), async |volume, _, _| {
         assert_eq!(users(volume).1, 1);
-        assert!(fell_back(volume).contains("too large for chunks of 2 blocks"));
+        assert!(fell_back(volume).contains("too large for chunks of 8 KiB"));
     });
     life.expect("the array starts");
     is_written_through_crashes(&array, &auto(), array.blocks);
@@ -129,7 +129,7 @@ fn what_lost_zones_leave_no_room_for_gives_way() {
     assert!(matches!(refused, OpenError::Policy(PolicyError::TooFull { chunk_blocks: 2, .. })));
     let life = one_life(&array, &[], auto(), async |volume, _, _| {
         assert_eq!(users(volume), (1, 1, LaneMode::Append));
-        assert!(fell_back(volume).contains("too large for chunks of 2 blocks"));
+        assert!(fell_back(volume).contains("too large for chunks of 8 KiB"));
         assert_eq!(volume.status().members[2].state, MemberHealth::Online);
         assert_holds(volume, 300, 1).await;
         put_all(volume, 864, 2).await;

@@ -4,7 +4,8 @@
 
 use thiserror::Error;
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, EXTENSION_UNIT_BYTES, Geometry, OOB_BYTES, OobKind, ZrwaGeometry,
+    BLOCK_BYTES, BlockCount, ByteSize, EXTENSION_UNIT_BYTES, Geometry, OOB_BYTES, OobKind,
+    ZrwaGeometry,
 };
 
 /// Bytes of every Identify answer.
@@ -67,7 +68,9 @@ pub(super) struct Zones {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NonsenseError {
     /// Sizes contradict each other.
-    #[error("a namespace of {blocks} blocks in zones of {size}")]
+    #[error(
+        "a namespace of {} in zones of {}", ByteSize::of_blocks(*blocks), ByteSize::of_blocks(*size)
+    )]
     Zones {
         /// Blocks of the namespace.
         blocks: u64,
@@ -86,7 +89,7 @@ pub enum NonsenseError {
     #[error("its zone report is invalid")]
     Report,
     /// Zones differ.
-    #[error("its zones have different capacities: {one} and {other} blocks")]
+    #[error("its zones have different capacities: {} and {}", BlockCount(*one), BlockCount(*other))]
     Capacities {
         /// The capacity of one zone.
         one: u32,

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
-use zoneweave_zoned::GeometryError;
+use zoneweave_zoned::{BlockCount, GeometryError};
 
 /// Why a zoned block device cannot be opened.
 #[derive(Debug, Error)]
@@ -120,7 +120,7 @@ pub enum DiskNonsense {
         zone: usize,
     },
     /// Zones differ.
-    #[error("its zones have different capacities: {one} and {other} blocks")]
+    #[error("its zones have different capacities: {} and {}", BlockCount(*one), BlockCount(*other))]
     Capacities {
         /// The capacity of one zone.
         one: u32,

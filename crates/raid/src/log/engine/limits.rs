@@ -37,7 +37,7 @@
 //!   next zone that fails may be the last free one.
 
 use thiserror::Error;
-use zoneweave_zoned::{BlockCount, Geometry};
+use zoneweave_zoned::{BlockCount, ByteSize, Geometry};
 
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::SegmentGeometry;
@@ -61,8 +61,8 @@ pub const MIN_ACTIVE_ZONES: u32 = 8;
 pub enum LimitError {
     /// Zones too small.
     #[error(
-        "zones of {capacity} are too small: a zone must hold a header, a row of {chunk_blocks} \
-         blocks and its index"
+        "zones of {capacity} are too small: a zone must hold a header, a row of chunks of {} and its \
+         index", BlockCount(*chunk_blocks)
     )]
     ZoneTooSmall {
         /// Capacity of the zones.
@@ -80,9 +80,9 @@ pub enum LimitError {
     },
     /// The volume would be too large for its drives.
     #[error(
-        "a volume of {asked} blocks does not fit: these drives hold at most {most} blocks \
-         ({} MiB); use a smaller --size or more drives",
-        most / 256
+        "a volume of {} does not fit: these drives hold at most {}; use a smaller --size or more \
+         drives",
+        ByteSize::of_blocks(*asked), ByteSize::of_blocks(*most)
     )]
     VolumeTooLarge {
         /// The requested size in blocks.
@@ -97,7 +97,7 @@ pub enum LimitError {
         limit: u32,
     },
     /// A drive cannot append chunks of the requested size.
-    #[error("chunks of {chunk_blocks} blocks are above a drive's append limit of {limit}")]
+    #[error("chunks of {} are above a drive's append limit of {limit}", BlockCount(*chunk_blocks))]
     AppendTooLarge {
         /// Chunk size in blocks.
         chunk_blocks: u32,
@@ -112,9 +112,8 @@ pub enum LimitError {
     NoMetadata,
     /// Drives that store their metadata in different ways.
     #[error(
-        "a drive has a write unit of {} KiB, and the others of {} KiB: either all drives of an array \
-         store metadata beside their blocks, or all among them",
-        kib(found.0), kib(unit.0)
+        "a drive has a write unit of {found}, and the others of {unit}: either all drives of an array \
+         store metadata beside their blocks, or all among them"
     )]
     OtherUnit {
         /// Write unit of the other drives.
@@ -124,9 +123,10 @@ pub enum LimitError {
     },
     /// Chunks that drives cannot write.
     #[error(
-        "chunks of {} KiB are impossible: drives with metadata among their blocks have a write unit of {} KiB; choose a \
-         multiple of that, such as {} KiB",
-        kib(*chunk_blocks), kib(unit.0), kib(chunk_blocks.checked_next_multiple_of(unit.0).unwrap_or(unit.0))
+        "chunks of {} are impossible: drives with metadata among their blocks have a write unit of \
+         {unit}; choose a multiple of that, such as {}",
+        BlockCount(*chunk_blocks),
+        BlockCount(chunk_blocks.checked_next_multiple_of(unit.0).unwrap_or(unit.0))
     )]
     PartsOfUnits {
         /// Chunk size in blocks.
@@ -137,11 +137,6 @@ pub enum LimitError {
     /// A volume of nothing.
     #[error("a volume needs at least one block: give --size")]
     EmptyVolume,
-}
-
-/// The size of so many blocks in KiB, for messages.
-const fn kib(blocks: u32) -> u64 {
-    blocks as u64 * 4
 }
 
 /// The largest volume that stays writable for ever.

@@ -7,7 +7,7 @@
 //! [`WritePolicy::appending`] are our own. `auto` chooses one.
 
 use thiserror::Error;
-use zoneweave_zoned::Geometry;
+use zoneweave_zoned::{BlockCount, ByteSize, Geometry};
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::class::ChunkClass;
@@ -160,7 +160,8 @@ pub enum PolicyError {
     },
     /// The volume leaves too little space for padding such chunks.
     #[error(
-        "a volume of {blocks} blocks is too large for chunks of {chunk_blocks} blocks on these zones"
+        "a volume of {} is too large for chunks of {} on these zones",
+        ByteSize::of_blocks(*blocks), BlockCount(*chunk_blocks)
     )]
     TooFull {
         /// Its size.
@@ -170,8 +171,9 @@ pub enum PolicyError {
     },
     /// The volume leaves too little space for the mapping blocks of absent pages.
     #[error(
-        "a volume of {blocks} blocks leaves too little space on these zones for pages of its index: the whole index has to \
-         be in memory"
+        "a volume of {} leaves too little space on these zones for pages of its index: the whole index \
+         has to be in memory",
+        ByteSize::of_blocks(*blocks)
     )]
     TooFullToOffload {
         /// Size of the volume in blocks.
