@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
@@ -12,8 +13,10 @@ use crate::drives::error::DriveError;
 use crate::drives::file::{FileDrive, OpenFile};
 use crate::drives::info::DriveInfo;
 use crate::drives::kind::{Kind, kind_of};
+use crate::drives::nonblock_open::open_nonblocking;
 use crate::drives::nvme::NvmeDrive;
 use crate::drives::zoned_block::ZonedBlock;
+use crate::host::busy;
 use crate::host::spawn_blocking::spawn_blocking;
 use crate::ring::Ring;
 
@@ -139,6 +142,19 @@ impl Drive {
         waiting_for(ring, path, Self::inspect).await
     }
 
+    /// Whether another process has the drive for itself, still after `patience`: the kernel releases
+    /// the drives of a killed process only when its last operations have ended. A drive that cannot
+    /// be examined counts as free.
+    #[must_use]
+    pub fn is_locked(path: &Path, patience: Duration) -> bool {
+        match kind_of(path) {
+            Kind::File | Kind::Character => {
+                open_nonblocking(path, false).is_ok_and(|file| busy::is_locked(&file, patience))
+            }
+            Kind::Block => crate::drives::zoned_block::is_claimed(path, patience),
+        }
+    }
+
     /// The drive's identity: assigned at creation to an emulated drive, in the factory to a real
     /// one.
     #[must_use]
@@ -199,6 +215,23 @@ mod tests {
     use zoneweave_zoned::BlockCount;
 
     use super::*;
+
+    #[test]
+    fn a_drive_in_use_is_seen_without_taking_it() {
+        let ring = Ring::new().unwrap();
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        FileDrive::create(&path, Geometry::new(8, BlockCount(24)), [7; 16]).unwrap();
+        let is_locked = || Drive::is_locked(&path, Duration::ZERO);
+        assert!(!is_locked());
+        let looking = Drive::open_read_only(&ring, &executor.handle(), &path).unwrap();
+        assert!(!is_locked(), "readers take nothing");
+        let holder = Drive::open(&ring, &executor.handle(), &path).unwrap();
+        assert!(is_locked());
+        drop((holder, looking));
+        assert!(!is_locked() && !Drive::is_locked(&directory.path().join("gone"), Duration::ZERO));
+    }
 
     #[test]
     fn an_engine_in_service_does_not_wait_for_who_has_a_drive() {

@@ -16,8 +16,17 @@ const PAUSE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// Of every other kind than that it is in use (`EBUSY`, `EWOULDBLOCK`).
-pub(crate) fn retry<T>(mut get: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
-    for attempt in 0..ATTEMPTS {
+pub(crate) fn retry<T>(get: impl FnMut() -> io::Result<T>) -> io::Result<Option<T>> {
+    retry_for(PAUSE * ATTEMPTS, get)
+}
+
+/// As [`retry`], for another time; at least once.
+pub(crate) fn retry_for<T>(
+    patience: Duration,
+    mut get: impl FnMut() -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    let attempts = patience.as_millis().div_ceil(PAUSE.as_millis()).max(1);
+    for attempt in 0..attempts {
         if attempt > 0 {
             thread::sleep(PAUSE);
         }
@@ -32,6 +41,13 @@ pub(crate) fn retry<T>(mut get: impl FnMut() -> io::Result<T>) -> io::Result<Opt
 /// Locks a file exclusively (`flock`); `None` if another process keeps it locked.
 pub(crate) fn lock(file: &File) -> io::Result<Option<()>> {
     retry(|| Ok(flock(file, FlockOperation::NonBlockingLockExclusive)?))
+}
+
+/// Whether another process keeps a file locked. The lock is tried in shared mode, which is given
+/// back at once, and for which [`lock`] waits.
+pub(crate) fn is_locked(file: &File, patience: Duration) -> bool {
+    let tried = retry_for(patience, || Ok(flock(file, FlockOperation::NonBlockingLockShared)?));
+    matches!(tried, Ok(None))
 }
 
 fn is_busy(error: &io::Error) -> bool {

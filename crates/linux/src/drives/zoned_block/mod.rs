@@ -40,4 +40,4 @@ mod sysfs;
 
 pub use drive::ZonedBlock;
 pub use error::{DiskNonsense, ZonedBlockError};
-pub(crate) use open::Opened;
+pub(crate) use open::{Opened, is_claimed};

@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{SeekFrom, major, minor, seek};
 use zoneweave_zoned::{Geometry, ZoneId, ZoneInfo};
@@ -104,6 +105,15 @@ fn claim(path: &Path) -> Result<File, ZonedBlockError> {
     let opened = busy::retry(|| open_as(path, Access::Exclusive));
     let opened = opened.map_err(failed(path, "open it"))?;
     opened.ok_or_else(|| ZonedBlockError::InUse { path: path.to_owned() })
+}
+
+/// Whether another process, or a mount, keeps the disk for itself.
+pub(crate) fn is_claimed(path: &Path, patience: Duration) -> bool {
+    let open = || {
+        let flags = libc::O_EXCL | libc::O_NONBLOCK;
+        OpenOptions::new().read(true).custom_flags(flags).open(path)
+    };
+    matches!(busy::retry_for(patience, open), Ok(None))
 }
 
 /// Every zone of the disk.
