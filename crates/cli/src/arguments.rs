@@ -15,7 +15,8 @@ use crate::output::globals::Globals;
     version,
     about = "Redundant block volumes over zoned (ZNS) drives",
     after_help = "Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 refused for safety, \
-                  5 server unreachable, 6 data lost.\nStart with `zoneweave demo` or \
+                  5 server unreachable, 6 data lost.\n`array status --check`: 0 healthy, 10 \
+                  rebuilding, 11 degraded, 12 failed, 13 damaged, 14 unknown.\nStart with `zoneweave demo` or \
                   `zoneweave quickstart DIR`."
 )]
 pub(crate) struct Arguments {

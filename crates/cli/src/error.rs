@@ -88,6 +88,18 @@ pub(crate) enum CliError {
          drive out, or give another one"
     )]
     SpareUnfit { drive: String, name: String, error: ReplaceError },
+    #[error("the new drive {label} failed: {reason}")]
+    NewDriveFailed { label: String, reason: String },
+    #[error(
+        "the volume has stopped: {reason}{}",
+        if members.is_empty() { String::new() } else { format!(" ({members})") }
+    )]
+    VolumeStopped { reason: &'static str, members: String },
+    #[error(
+        "{drive} cannot be a spare of array {name}: it holds {holds}; nothing was started: give a \
+         blank drive, or leave it out"
+    )]
+    SpareHolds { drive: String, name: String, holds: String },
     #[error("{label} is already in service in this array: give another drive")]
     InService { label: String },
     #[error(
@@ -97,6 +109,23 @@ pub(crate) enum CliError {
     NoServer { problem: String, socket: PathBuf },
     #[error("no valid response from the server at {}: {problem}", socket.display())]
     ServerBroken { socket: PathBuf, problem: String },
+    #[error(
+        "the server at {} has not answered for {seconds} s: it is stopped, or hangs; see its log",
+        socket.display()
+    )]
+    ServerSilent { socket: PathBuf, seconds: u64 },
+    #[error(
+        "{label} is a copy of {}, which the server at {} uses: name the drives of the running array, \
+         or stop its server to use the copies",
+        original.display(), socket.display()
+    )]
+    CopyOfServed { label: String, original: PathBuf, socket: PathBuf },
+    #[error(
+        "none of the drives given is in use by the server of array {name}, which continued without \
+         them: name one that is{}",
+        instead.as_ref().map(|path| format!(", such as {}", format::word(path.display()))).unwrap_or_default()
+    )]
+    FormerMembers { name: String, instead: Option<PathBuf> },
     #[error(
         "the server at {} is run by another user ({user}); refusing to trust it: repeat the command as \
          that user, or set ZONEWEAVE_RUNTIME_DIR to a directory that only you can write to",
@@ -188,6 +217,11 @@ impl CliError {
         }
     }
 
+    /// Whether a server exists and does not answer.
+    pub(crate) const fn is_silence(&self) -> bool {
+        matches!(self, Self::ServerSilent { .. } | Self::ServerBroken { .. })
+    }
+
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),
@@ -211,6 +245,9 @@ impl CliError {
             )
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
+            | Self::SpareHolds { .. }
+            | Self::CopyOfServed { .. }
+            | Self::FormerMembers { .. }
             | Self::InService { .. }
             | Self::SlotInService { .. }
             | Self::Incomplete { .. }
@@ -231,6 +268,7 @@ impl CliError {
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
             Self::NoServer { .. }
             | Self::ServerBroken { .. }
+            | Self::ServerSilent { .. }
             | Self::ServerOfAnother { .. }
             | Self::NotServed { .. } => Exit::Unreachable,
             Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {

@@ -19,12 +19,16 @@ pub(crate) enum Exit {
     Unreachable,
     /// Data is lost.
     DataLost,
-    /// `status --check`: degraded, and a rebuild is running.
-    DegradedRebuilding,
+    /// `status --check`: members are being rebuilt, and no other is missing.
+    ArrayRebuilding,
     /// `status --check`: degraded.
-    Degraded,
-    /// `status --check`: too few members, or too few drives given.
+    ArrayDegraded,
+    /// `status --check`: too few members.
     ArrayFailed,
+    /// `status --check`: blocks could not be read.
+    ArrayDamaged,
+    /// `status --check`: too few drives given, or served by somebody else.
+    ArrayUnknown,
 }
 
 impl Exit {
@@ -38,9 +42,11 @@ impl Exit {
             Self::Refused => 4,
             Self::Unreachable => 5,
             Self::DataLost => 6,
-            Self::DegradedRebuilding => 10,
-            Self::Degraded => 11,
+            Self::ArrayRebuilding => 10,
+            Self::ArrayDegraded => 11,
             Self::ArrayFailed => 12,
+            Self::ArrayDamaged => 13,
+            Self::ArrayUnknown => 14,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt::Display;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
@@ -115,6 +115,54 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     std::iter::once(&headings).chain(rows).map(render).collect()
 }
 
+/// Columns of a terminal that all text fits, but for paths and commands to be pasted.
+pub(crate) const COLUMNS: usize = 80;
+
+/// Lines of at most 80 columns that begin with `head`, and continue below its end. A command of
+/// this program after a colon gets a line of its own, to be pasted whole.
+pub(crate) fn wrapped(head: &str, text: &str) -> Vec<String> {
+    let indent = " ".repeat(columns(head));
+    let (text, command) = match text.find(": zoneweave ") {
+        Some(at) => (&text[..=at], Some(&text[at + 2..])),
+        None => (text, None),
+    };
+    let (mut lines, mut line) = (Vec::new(), head.to_owned());
+    let mut is_first = true;
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let gap = usize::from(!is_first);
+        if !is_first && columns(&line) + gap + columns(word) > COLUMNS {
+            lines.push(std::mem::replace(&mut line, format!("{indent}{word}")));
+            continue;
+        }
+        line.push_str(&" "[..gap]);
+        line.push_str(word);
+        is_first = false;
+    }
+    lines.push(line);
+    lines.extend(command.map(|command| format!("{indent}{command}")));
+    lines
+}
+
+/// Width of a text, without its colours.
+pub(crate) fn columns(text: &str) -> usize {
+    let (mut count, mut is_colour) = (0, false);
+    for character in text.chars() {
+        match character {
+            '\x1b' => is_colour = true,
+            'm' if is_colour => is_colour = false,
+            _ => count += usize::from(!is_colour),
+        }
+    }
+    count
+}
+
+/// A path for people: relative if it is below the working directory.
+pub(crate) fn shown(path: &Path) -> String {
+    let below = std::env::current_dir().ok().filter(|here| here.parent().is_some());
+    let below = below.and_then(|here| Some(path.strip_prefix(here).ok()?.to_owned()));
+    below.as_deref().unwrap_or(path).display().to_string()
+}
+
 /// An argument quoted for a shell, if it needs quotes.
 pub(crate) fn word(argument: impl Display) -> String {
     let argument = argument.to_string();
@@ -174,6 +222,29 @@ mod tests {
         let paths = ["/dev/ng0n1", "d/drive0", "a b/drive0", "$x", "it's"].map(PathBuf::from);
         assert_eq!(words(&paths), "/dev/ng0n1 d/drive0 'a b/drive0' '$x' \"it's\"");
         assert_eq!(word(""), "''");
+    }
+
+    #[test]
+    fn lines_fit_a_terminal_and_commands_are_whole() {
+        let text = format!(
+            "{} end: zoneweave array replace {} --slot 1",
+            "word ".repeat(30),
+            "/d".repeat(60)
+        );
+        let lines = wrapped("  action    ", &text);
+        let (command, lines) = lines.split_last().unwrap();
+        assert!(command.starts_with("            zoneweave array replace /d/d"));
+        assert!(lines.iter().all(|line| line.len() <= 80) && lines.len() == 3, "{lines:?}");
+        assert!(
+            lines[0].starts_with("  action    word word")
+                && lines[1].starts_with("            word")
+        );
+        assert_eq!(
+            wrapped("  x ", "\x1b[31;1mFAILED\x1b[0m now"),
+            ["  x \x1b[31;1mFAILED\x1b[0m now"]
+        );
+        assert_eq!(columns("\x1b[31;1mFAILED\x1b[0m"), 6);
+        assert_eq!(wrapped("  x ", ""), ["  x "]);
     }
 
     #[test]

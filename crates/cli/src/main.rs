@@ -3,28 +3,32 @@
 //! [`commands`] has a file or folder per verb. The verbs share:
 //!
 //! * [`arguments`]: the command line.
+//! * [`help`]: its help, in lines that fit a terminal.
 //! * [`output`]: text, or one JSON document. [`error`] and [`exit`]: errors and exit codes.
 //! * [`session`]: the ring, the executor and drives on it. [`drives`]: their paths and contents,
 //!   and the consent to overwrite them.
+//! * [`conditions`]: checks before anything is written.
 //! * [`start`]: finds an array's server, or starts the array. [`shards`]: sorts drives by shard.
 //!   [`writing`]: `--write-mode`.
 //! * [`status`]: the status of an array, served or not.
 //! * [`control`]: the control socket of a server, both ends.
 //!
-//! Files import downwards: `arguments`, `commands`, `start`, `control`, `status`, `session`,
-//! `drives`, `output`, `error`, `format`, `exit`, `job`.
+//! Files import downwards: `arguments`, `commands`, `start`, `control`, `conditions`, `status`,
+//! `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
-//! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 degraded and
-//! rebuilding, 11 degraded, 12 failed, or too few drives named.
+//! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 rebuilding, 11
+//! degraded, 12 failed, 13 damaged, 14 unknown.
 
 mod arguments;
 mod commands;
+mod conditions;
 mod control;
 mod drives;
 mod error;
 mod exit;
 mod format;
+mod help;
 mod job;
 mod memory;
 mod output;
@@ -54,7 +58,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no errors, and go to stdout.
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Done };
-            let _ = error.print();
+            match exit {
+                Exit::Done => help::print(&error.render()),
+                _ => drop(error.print()),
+            }
             if exit == Exit::Usage && std::env::args_os().any(|argument| argument == "--json") {
                 Output::for_programs().failure(exit, &error);
             }

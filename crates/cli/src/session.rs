@@ -9,6 +9,7 @@ use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle, JoinHandle};
 use zoneweave_zoned::{BlockDevice, OobKind, ZonedDevice};
 
+use crate::drives::identity::DriveIdentity;
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 
@@ -36,6 +37,9 @@ pub(crate) struct NamedDrive {
     pub drive: Rc<Drive>,
     /// The drive as arrays use it: without per-block metadata, it is stored in data blocks.
     pub member: Rc<dyn ZonedDevice>,
+    /// Absolute path.
+    pub path: PathBuf,
+    pub identity: DriveIdentity,
 }
 
 impl NamedDrive {
@@ -52,7 +56,9 @@ impl NamedDrive {
             }
             _ => member,
         };
-        Self { label, drive, member }
+        let path = std::path::absolute(drive.path());
+        let path = path.unwrap_or_else(|_| drive.path().to_owned());
+        Self { label, path, identity: DriveIdentity::of(&drive), drive, member }
     }
 }
 

@@ -7,11 +7,12 @@ use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayConfig, MemberState};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume,
-    open_array, survey,
+    WriteChoice, open_array, survey,
 };
 use zoneweave_runtime::Nanos;
 
-use crate::control::{Client, socket_of};
+use crate::conditions::is_present;
+use crate::control::{Claim, Client, GivenDrive, claim, socket_of};
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::job::Job;
@@ -21,7 +22,7 @@ use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
 use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
 use crate::wait::until;
-use crate::writing::with_presets;
+use crate::writing::{with_presets, with_spares};
 
 /// Period of progress updates of a job in this process.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
@@ -38,17 +39,79 @@ pub(crate) struct Located {
     pub socket: Option<PathBuf>,
 }
 
-/// Surveys drives without writing, and connects to the server of their array.
-pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
+/// Who serves the array of some drives.
+pub(crate) enum Contact {
+    /// No server answers.
+    Nobody,
+    /// The server of these drives.
+    Server(Client),
+    /// The server of their array, which continued without them; with the error for verbs that
+    /// change something.
+    Former(Client, CliError),
+    /// A server of other drives, of which one of these is a copy.
+    Copies(CliError),
+    /// A server that does not answer, or that cannot be trusted.
+    Silent(CliError),
+}
+
+/// Surveys drives without writing, and connects to the server of their array, if there is one.
+pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<(Located, Contact), CliError> {
     let drives = session.open_some(paths, Access::Look)?;
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_several(session, paths, &drives)?;
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
-    let client = match &socket {
-        Some(socket) => Client::connect(socket)?,
-        None => None,
+    let contact = match &socket {
+        None => Contact::Nobody,
+        Some(socket) => match Client::connect(socket) {
+            Ok(Some(client)) => contact(client, &drives, &survey),
+            Ok(None) => Contact::Nobody,
+            Err(error) => Contact::Silent(error),
+        },
     };
-    Ok(Located { drives, survey, client, socket })
+    Ok((Located { drives, survey, client: None, socket }, contact))
+}
+
+/// Compares the drives given with those of the server.
+fn contact(client: Client, drives: &Drives, survey: &Survey) -> Contact {
+    let members = survey.membership.as_ref().map(|record| &record.members);
+    let member = |role| match role {
+        DriveRole::Member { slot, .. } => Some(members?.get(slot.index())?.uuid.to_string()),
+        _ => None,
+    };
+    let roles = survey.drives.iter().map(|verdict| verdict.role.clone());
+    let given = drives.opened.iter().zip(roles).map(|(named, role)| GivenDrive {
+        label: named.label.clone(),
+        member: member(role),
+        identity: named.identity,
+    });
+    match claim(&given.collect::<Vec<_>>(), client.drives()) {
+        Claim::Own => Contact::Server(client),
+        Claim::Former => {
+            let name = survey.membership.as_ref().map(|record| record.config.name.clone());
+            let mut in_service = client.drives().iter().filter(|drive| drive.in_service);
+            let instead = in_service.next().map(|drive| drive.path.clone());
+            let error = CliError::FormerMembers { name: name.unwrap_or_default(), instead };
+            Contact::Former(client, error)
+        }
+        Claim::Copy { label, original } => {
+            let socket = client.socket().to_owned();
+            Contact::Copies(CliError::CopyOfServed { label, original, socket })
+        }
+    }
+}
+
+/// As [`find`], for verbs that only read.
+///
+/// # Errors
+/// Also if the server does not answer, or serves other drives.
+pub(crate) fn locate(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
+    let (located, contact) = find(session, paths)?;
+    let client = match contact {
+        Contact::Nobody => None,
+        Contact::Server(client) | Contact::Former(client, _) => Some(client),
+        Contact::Copies(error) | Contact::Silent(error) => return Err(error),
+    };
+    Ok(Located { client, ..located })
 }
 
 /// # Errors
@@ -64,16 +127,26 @@ fn one_array(survey: Survey) -> Result<Survey, CliError> {
     }
 }
 
-/// As [`locate`]; refuses drives of two arrays.
+/// As [`find`], for verbs that change something.
+///
+/// # Errors
+/// Also for drives of two arrays, and if the server does not answer, or serves other drives.
 pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
-    let located = locate(session, paths)?;
+    let (located, contact) = find(session, paths)?;
     refuse_two(&located.survey)?;
-    Ok(located)
+    let client = match contact {
+        Contact::Nobody => None,
+        Contact::Server(client) => Some(client),
+        Contact::Former(_, error) | Contact::Copies(error) | Contact::Silent(error) => {
+            return Err(error);
+        }
+    };
+    Ok(Located { client, ..located })
 }
 
 /// # Errors
 /// If as many drives belong to another array as to the one found.
-fn refuse_two(survey: &Survey) -> Result<(), CliError> {
+pub(crate) fn refuse_two(survey: &Survey) -> Result<(), CliError> {
     let Some(record) = &survey.membership else { return Ok(()) };
     let of = |array| {
         let is_of = move |verdict: &&DriveVerdict| match verdict.role {
@@ -197,23 +270,14 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
     }
 }
 
-/// Starts an array for one change. Every member but `but` must be present, because a start without
-/// a member takes it out of service.
-pub(crate) fn start_whole(
-    session: &Session,
-    paths: &[PathBuf],
-    located: &Located,
-    but: Option<usize>,
-    output: &Output,
-) -> Result<Started, CliError> {
-    let (Some(membership), Some(socket)) = (&located.survey.membership, &located.socket) else {
-        return Err(CliError::NoArray);
-    };
-    let present = |slot: usize| {
-        located.survey.drives.iter().any(|verdict| {
-            matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot)
-        })
-    };
+/// Checks that every member but `but` is present, because a start without a member takes it out of
+/// service.
+///
+/// # Errors
+/// The slots that are missing.
+pub(crate) fn refuse_missing(located: &Located, but: Option<usize>) -> Result<(), CliError> {
+    let Some(membership) = &located.survey.membership else { return Err(CliError::NoArray) };
+    let present = |slot: usize| is_present(&located.survey, slot);
     let members = (0_u8..).zip(&membership.members);
     let missing = members.filter(|(slot, member)| {
         member.state != MemberState::Failed && !present(usize::from(*slot))
@@ -221,17 +285,33 @@ pub(crate) fn start_whole(
     let missing: Vec<_> = missing.map(|(slot, _)| slot).collect();
     let name = || membership.config.name.clone();
     match missing[..] {
-        [] => {}
-        [slot] if Some(usize::from(slot)) == but => {}
-        [slot] => return Err(CliError::Incomplete { name: name(), slot }),
+        [] => Ok(()),
+        [slot] if Some(usize::from(slot)) == but => Ok(()),
+        [slot] => Err(CliError::Incomplete { name: name(), slot }),
         // Replacing one would be refused because of the others.
         _ => {
             let starts = located.survey.refusal.is_none();
-            return Err(CliError::SeveralMissing { name: name(), slots: missing, starts });
+            Err(CliError::SeveralMissing { name: name(), slots: missing, starts })
         }
     }
+}
+
+/// Starts an array for one change. `spares` are to become members.
+pub(crate) fn start_whole(
+    session: &Session,
+    paths: &[PathBuf],
+    located: &Located,
+    but: Option<usize>,
+    spares: &[NamedDrive],
+    output: &Output,
+) -> Result<Started, CliError> {
+    refuse_missing(located, but)?;
+    let Some(socket) = &located.socket else { return Err(CliError::NoArray) };
+    let geometries = spares.iter().map(|spare| spare.member.geometry());
+    let writes = with_spares(WriteChoice::default(), geometries);
+    let options = OpenOptions { writes, ..OpenOptions::default() };
     // The drives belong to one array, as `locate_one` checked.
-    start(session, paths, OpenOptions::default(), |_| Ok(()), output).map_err(|error| match error {
+    start(session, paths, options, |_| Ok(()), output).map_err(|error| match error {
         // Another process has the drives, and it is not the server of the array.
         CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
             CliError::NoServer { problem: error.to_string(), socket: socket.clone() }

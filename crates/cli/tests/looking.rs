@@ -27,7 +27,7 @@ fn status_without_a_server_changes_nothing() {
     let status = status.document("array-status");
     assert_eq!(status["server"], serde_json::Value::Null);
     assert_eq!(status["members"][3]["drive"], "d/drive3");
-    let status = place.run("array status d/drive0 --check").exits(12).says("vol0  UNKNOWN");
+    let status = place.run("array status d/drive0 --check").exits(14).says("vol0  UNKNOWN");
     status.says("only 1 of its 4 drives was named: slots 1, 2, 3 missing").says("name all");
     assert_eq!(fs::read(place.path("d/drive0")).unwrap(), before);
 }
@@ -47,7 +47,7 @@ fn missing_drives_are_named_and_counted() {
     status.says("slot 3 missing").says("replace");
     let status = place.run("array status d/drive0 d/drive1 d/drive2 gone --check").exits(11);
     status.says("gone does not exist");
-    let status = place.run("array status d/drive0 d/drive1 --check").exits(12);
+    let status = place.run("array status d/drive0 d/drive1 --check").exits(14);
     let status = status.says("only 2 of its 4 drives were named: slots 2, 3 missing");
     let status = status.says("has 2 of 4 drives and needs 3");
     assert!(!status.stdout.contains("FAILED"), "who names two of four has not lost the others");
@@ -224,8 +224,12 @@ fn what_is_to_be_typed_is_quoted_for_the_shell() {
     let made = place.run(&format!("array create vol0 {drives} --size max")).exits(0);
     made.complains("zoneweave serve nbd 'a$b/drive0' 'a$b/drive1' 'a$b/drive2' --socket");
     let server = place.serve(drives);
-    place.run("array fail a$b/drive0 --slot 2").exits(0).says("replace 'a$b/drive0' --slot 2");
+    let path = |drive: &str| format!("'{}'", place.path("a$b").join(drive).display());
+    let replace = format!("zoneweave array replace {} --slot 2", path("drive0"));
+    place.run("array fail a$b/drive0 --slot 2").exits(0).says(&replace);
     server.stop();
     let status = place.run(&format!("array status {drives}")).exits(0);
-    status.says("replace 'a$b/drive0' 'a$b/drive1' --slot 2 --with 'a$b/drive2' --yes-destroy");
+    let [first, second, third] = ["drive0", "drive1", "drive2"].map(path);
+    let readd = format!("replace {first} {second} --slot 2 --with {third} --yes-destroy");
+    status.says(&readd);
 }

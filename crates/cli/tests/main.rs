@@ -10,3 +10,4 @@ mod rest;
 mod serving;
 mod soaking;
 mod starting;
+mod verbs;

@@ -7,14 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 
-use super::{Client, Request};
-
-/// Time limit for all servers together.
-const PATIENCE: Duration = Duration::from_secs(3);
+use super::{Client, PATIENCE, Request, ServedDrive};
 
 /// The answer of a server.
 #[derive(Debug, PartialEq)]
@@ -23,11 +20,11 @@ pub(crate) enum Answer {
     Nobody,
     /// A server that does not respond.
     Silent,
-    /// A server; with its status, if requested and received in time.
-    Serves(Option<Value>),
+    /// A server with its drives; and its status, if requested and received in time.
+    Serves(Vec<ServedDrive>, Option<Value>),
 }
 
-/// Asks the servers at these sockets whether they run, and for their status if `wanted`.
+/// Asks the servers at these sockets, all of them within [`PATIENCE`], whether they run, and for their status if `wanted`.
 pub(crate) fn ask_all(sockets: BTreeSet<PathBuf>, wanted: bool) -> BTreeMap<PathBuf, Answer> {
     let (telling, told) = channel();
     for socket in &sockets {
@@ -52,11 +49,13 @@ fn ask(socket: &Path, wanted: bool, telling: &Sender<(PathBuf, Answer)>) {
     let tell = |answer| drop(telling.send((socket.to_owned(), answer)));
     match Client::connect(socket) {
         Ok(Some(client)) => {
-            tell(Answer::Serves(None));
+            let drives = client.drives().to_vec();
+            tell(Answer::Serves(drives.clone(), None));
             if wanted {
-                tell(Answer::Serves(client.ask(&Request::Status, |_| {}).ok()));
+                tell(Answer::Serves(drives, client.ask(&Request::Status, |_| {}).ok()));
             }
         }
+        Err(error) if error.is_silence() => tell(Answer::Silent),
         Ok(None) | Err(_) => tell(Answer::Nobody),
     }
 }

@@ -1,73 +1,87 @@
 //! The client side.
+//!
+//! Nothing here waits without end: each step has [`PATIENCE`], also with a server that is stopped or
+//! has a full backlog.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
 use zoneweave_linux::stranger_at;
 
-use super::{PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response};
+use super::{PATIENCE, PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response, ServedDrive};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::Job;
 
-/// Time limit without a message; a working server reports progress several times a second.
-const SILENCE_LIMIT: Duration = Duration::from_secs(30);
-
 /// Until the kernel has ended the last operations of a killed server, its socket accepts
-/// connections and drops them. On a slow disk this takes a while, so connecting is retried for five
-/// seconds.
-const CONNECT_ATTEMPTS: u32 = 50;
-const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+/// connections and drops them. On a slow disk this takes a while, so connecting is retried; as is
+/// connecting to a server with a full backlog.
+const CONNECT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Time limit for the whole of a message that has begun to arrive: a large one arrives in parts,
+/// each of them within [`PATIENCE`].
+const MESSAGE_TIME: Duration = Duration::from_secs(30);
 
 /// A connection to a server.
 pub(crate) struct Client {
     socket: PathBuf,
     stream: BufReader<UnixStream>,
+    drives: Vec<ServedDrive>,
 }
 
 impl Client {
     /// Connects; `None` if no server is there.
     ///
     /// # Errors
-    /// If a server exists and does not answer.
+    /// If a server exists and does not answer in time.
     pub(crate) fn connect(socket: &Path) -> Result<Option<Self>, CliError> {
-        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound};
-        for _ in 0..CONNECT_ATTEMPTS {
-            let failed = match Self::greet(socket) {
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionRefused, ConnectionReset, InvalidInput, NotFound, WouldBlock,
+        };
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let failed = match Self::greet(socket, end) {
                 Ok(client) => return client.map(Some),
                 Err(error) => error,
             };
+            let over = Instant::now() >= end;
             match failed.kind() {
-                // No socket, or the socket of a dead server.
-                NotFound | ConnectionRefused => return Ok(None),
-                ConnectionReset | BrokenPipe => thread::sleep(CONNECT_PAUSE),
-                _ => return Err(broken(socket, in_words(&failed))),
+                // No socket, the socket of a dead server, or a path that no server can have.
+                NotFound | ConnectionRefused | InvalidInput => return Ok(None),
+                ConnectionReset | BrokenPipe if over => {
+                    return Err(broken(socket, "it closes every connection".to_owned()));
+                }
+                ConnectionReset | BrokenPipe | WouldBlock if !over => thread::sleep(CONNECT_PAUSE),
+                _ => return Err(failure(socket, &failed)),
             }
         }
-        Err(broken(socket, "it closes every connection".to_owned()))
     }
 
     /// Connects and waits for the server's greeting. The outer error is that of the system, the
     /// inner one that of the greeting.
-    fn greet(socket: &Path) -> io::Result<Result<Self, CliError>> {
-        let stream = UnixStream::connect(socket)?;
+    fn greet(socket: &Path, end: Instant) -> io::Result<Result<Self, CliError>> {
+        let stream = connect_at_once(socket)?;
         // Before trusting the server: another user who owns the directory can put any socket there.
         if let Some(user) = stranger_at(&stream)? {
             return Ok(Err(CliError::ServerOfAnother { socket: socket.to_owned(), user }));
         }
-        stream.set_read_timeout(Some(SILENCE_LIMIT))?;
-        stream.set_write_timeout(Some(SILENCE_LIMIT))?;
-        let mut client = Self { socket: socket.to_owned(), stream: BufReader::new(stream) };
-        let Some(line) = client.line()? else {
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let (socket, stream) = (socket.to_owned(), BufReader::new(stream));
+        let mut client = Self { socket, stream, drives: Vec::new() };
+        let Some(line) = client.line(end)? else {
             return Err(io::ErrorKind::ConnectionReset.into());
         };
         Ok(match serde_json::from_str(&line) {
-            Ok(Response::Hello { version: PROTOCOL_VERSION }) => Ok(client),
-            Ok(Response::Hello { version }) => Err(client.broken(&format_args!(
+            Ok(Response::Hello { version: PROTOCOL_VERSION, drives }) => {
+                Ok(Self { drives, ..client })
+            }
+            Ok(Response::Hello { version, .. }) => Err(client.broken(&format_args!(
                 "it speaks protocol version {version}, this program {PROTOCOL_VERSION}; use its release"
             ))),
             Ok(_) => Err(client.broken(&"it sent no greeting")),
@@ -75,11 +89,39 @@ impl Client {
         })
     }
 
-    /// The next line; `None` at the end of the stream.
-    fn line(&mut self) -> io::Result<Option<String>> {
-        let mut line = String::new();
-        let count = (&mut self.stream).take(RESPONSE_BYTES).read_line(&mut line)?;
-        Ok((count > 0).then_some(line))
+    /// The next line, which must begin to arrive until `end`; `None` at the end of the stream.
+    fn line(&mut self, end: Instant) -> io::Result<Option<String>> {
+        let (mut line, mut end) = (Vec::new(), end);
+        let mut last = None;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.get_ref().set_read_timeout(Some(left))?;
+            let received = match self.stream.fill_buf() {
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                // The kernel's word for the end of the time.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
+                Err(error) => return Err(error),
+            };
+            let whole = received.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+            let count = whole.unwrap_or(received.len());
+            line.extend_from_slice(&received[..count]);
+            self.stream.consume(count);
+            if count == 0 && line.is_empty() {
+                return Ok(None);
+            }
+            if whole.is_some() || count == 0 || line.len() as u64 > RESPONSE_BYTES {
+                return String::from_utf8(line).map(Some).map_err(io::Error::other);
+            }
+            let now = Instant::now();
+            let last = *last.get_or_insert(now + MESSAGE_TIME);
+            end = last.min(now + PATIENCE);
+        }
     }
 
     /// The socket.
@@ -87,10 +129,15 @@ impl Client {
         &self.socket
     }
 
+    /// The drives that the server has open.
+    pub(crate) fn drives(&self) -> &[ServedDrive] {
+        &self.drives
+    }
+
     /// Sends a request and waits for its end.
     ///
     /// # Errors
-    /// The error of the server, or no valid response.
+    /// The error of the server, or no valid response in time.
     pub(crate) fn ask(
         mut self,
         request: &Request,
@@ -98,10 +145,11 @@ impl Client {
     ) -> Result<Value, CliError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.broken(&error))?;
         line.push(b'\n');
-        self.stream.get_mut().write_all(&line).map_err(|error| self.broken(&error))?;
+        let sent = self.stream.get_mut().write_all(&line);
+        sent.map_err(|error| failure(&self.socket, &error))?;
         loop {
-            let received = self.line().map_err(|error| self.broken(&in_words(&error)))?;
-            let Some(line) = received else {
+            let received = self.line(Instant::now() + PATIENCE);
+            let Some(line) = received.map_err(|error| failure(&self.socket, &error))? else {
                 return Err(self.broken(&"it closed the connection; see its log"));
             };
             match serde_json::from_str(&line).map_err(|error| self.broken(&error))? {
@@ -120,13 +168,33 @@ impl Client {
     }
 }
 
-/// The message of an error, with a text of its own for a timeout.
-fn in_words(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => {
-            format!("it has not responded for {} s; it may be stopped", SILENCE_LIMIT.as_secs())
+/// Connects without waiting for a place in the server's backlog.
+///
+/// # Errors
+/// `WouldBlock` if the backlog is full.
+fn connect_at_once(socket: &Path) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(socket).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match connect(&stream, &address) {
+        // Linux refuses at once if the backlog is full; later means the same here.
+        Err(Errno::INPROGRESS) => Err(io::ErrorKind::WouldBlock.into()),
+        connected => {
+            connected?;
+            let stream = UnixStream::from(stream);
+            stream.set_nonblocking(false)?;
+            Ok(stream)
         }
-        _ => error.to_string(),
+    }
+}
+
+/// The error of a connection that failed, or timed out.
+fn failure(socket: &Path, error: &io::Error) -> CliError {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            CliError::ServerSilent { socket: socket.to_owned(), seconds: PATIENCE.as_secs() }
+        }
+        _ => broken(socket, error.to_string()),
     }
 }
 

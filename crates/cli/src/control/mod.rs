@@ -10,12 +10,14 @@
 mod all;
 mod client;
 mod directory;
+mod served;
 mod server;
 mod service;
 mod slots;
 mod watch;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +26,13 @@ use crate::job::Job;
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{socket_of, sockets};
+pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::ControlServer;
-pub(crate) use service::{Servers, Service, refuse_working};
+pub(crate) use service::{Servers, Service};
+
+/// Time limit of a client for a server to take a connection, and for each of its messages. A working
+/// server answers at once, and reports the progress of a job several times a second.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The longest request, newline included.
 pub(crate) const REQUEST_BYTES: usize = 8192;
@@ -63,7 +70,7 @@ pub(crate) enum Request {
 }
 
 /// The version of requests and answers.
-pub(crate) const PROTOCOL_VERSION: u32 = 1;
+pub(crate) const PROTOCOL_VERSION: u32 = 2;
 
 /// An answer of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -73,6 +80,9 @@ pub(crate) enum Response {
     Hello {
         /// [`PROTOCOL_VERSION`] of the server.
         version: u32,
+        /// The drives that it has open.
+        #[serde(default)]
+        drives: Vec<ServedDrive>,
     },
     /// The work is in progress.
     Progress {

@@ -123,7 +123,8 @@ impl Connection {
     }
 
     async fn run(self) -> io::Result<()> {
-        self.send(&Response::Hello { version: PROTOCOL_VERSION }).await?;
+        let drives = self.service.drives();
+        self.send(&Response::Hello { version: PROTOCOL_VERSION, drives }).await?;
         let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
         let Some(line) = received.transpose()?.flatten() else { return Ok(()) };
         let request: Request = match serde_json::from_slice(&line) {

@@ -1,30 +1,37 @@
 //! The requests to a server: status, fail, replace, scrub, and spares.
 
-use std::cell::{OnceCell, RefCell};
-use std::path::{Path, PathBuf};
+mod replace;
+mod spares;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt::Display;
 use std::rc::Rc;
 
 use serde_json::Value;
+use zoneweave_linux::Ring;
 use zoneweave_linux::fuse::{FuseServer, FuseStatus};
 use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
-use zoneweave_linux::{Drive, Ring};
-use zoneweave_raid::log::format::{ArrayConfig, MemberUuid};
-use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus, Volume, VolumeStatus};
+use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::{MemberErrors, MemberHealth, MemberStatus, ScrubReport, Volume};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
-use zoneweave_zoned::ZonedDeviceExt;
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
-use super::Request;
 use super::slots::Slots;
-use super::watch::{Pace, changes, place};
-use crate::drives::consent::{Consent, holdings, not_empty};
-use crate::drives::paths::absolute;
+use super::watch::{Pace, changes, damage, place};
+use super::{Request, ServedDrive};
 use crate::error::CliError;
+use crate::format::bytes;
 use crate::job::Job;
-use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
+use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, SpareState, SpareStatus, served_status};
+use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, served_status};
+use crate::wait::until;
+use spares::KeptSpare;
+
+/// Time limit for a drive to report its zones to the status, which is shown without them then.
+const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
 /// Drives opened at once, each in a thread; more requests wait.
 const OPENINGS: u64 = 4;
@@ -48,6 +55,12 @@ pub(crate) struct Service {
     spares: RefCell<Vec<KeptSpare>>,
     /// State of each member at the last check.
     states: RefCell<Vec<MemberHealth>>,
+    /// Errors of each member at the last check.
+    errors: RefCell<Vec<MemberErrors>>,
+    /// Whether an interrupted rebuild is about to go on.
+    resumes: Cell<bool>,
+    /// Replacements, with the UUIDs as members that their drives get when they begin.
+    waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Events to report.
     news: RefCell<Vec<String>>,
 }
@@ -59,17 +72,6 @@ pub(crate) struct Servers {
     pub ublk: Option<UblkServer>,
     pub vhost_user: Option<VhostUserServer>,
     pub fuse: Option<FuseServer>,
-}
-
-/// A current or former spare.
-struct KeptSpare {
-    /// UUID as a member.
-    uuid: String,
-    label: String,
-    /// Absolute path.
-    path: PathBuf,
-    /// The drive, until it is a member or given up.
-    waiting: Option<NamedDrive>,
 }
 
 impl Servers {
@@ -108,6 +110,9 @@ impl Service {
             openings: Semaphore::new(OPENINGS),
             spares: RefCell::default(),
             states: RefCell::default(),
+            errors: RefCell::default(),
+            resumes: Cell::default(),
+            waiting: RefCell::default(),
             news: RefCell::default(),
         }
     }
@@ -122,57 +127,6 @@ impl Service {
         self.servers.replace(servers);
         // Set once: exports do not change while the server runs.
         let _ = self.exports.set(exports);
-    }
-
-    /// Adds a hot spare.
-    pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
-        let uuid = MemberUuid(random_uuid()?);
-        let path = absolute(named.drive.path())?;
-        self.volume.add_spare(named.member.clone(), uuid)?;
-        let (uuid, label) = (uuid.to_string(), named.label.clone());
-        self.spares.borrow_mut().push(KeptSpare { uuid, label, path, waiting: Some(named) });
-        Ok(())
-    }
-
-    /// Records spares that have become members, and drops spares that were given up.
-    fn look_at_spares(&self) {
-        let VolumeStatus { members, spares, .. } = self.volume.status();
-        for spare in self.spares.borrow_mut().iter_mut().filter(|spare| spare.waiting.is_some()) {
-            let drive = &spare.label;
-            let slot = members.iter().position(|member| member.uuid == spare.uuid);
-            let taken = spares.taken.iter().find(|taken| taken.uuid == spare.uuid);
-            let reason = taken.and_then(|taken| taken.reason.as_ref());
-            let text = match (slot, reason) {
-                (Some(slot), _) => {
-                    if let Some(named) = spare.waiting.take() {
-                        self.slots.put(spare.uuid.clone(), named);
-                    }
-                    format!("slot {slot}: replaced by the spare {drive}")
-                }
-                (None, Some(reason)) => {
-                    spare.waiting = None;
-                    format!("the spare {drive} is unusable: {reason}")
-                }
-                (None, None) => continue,
-            };
-            self.news.borrow_mut().push(text);
-        }
-    }
-
-    /// The status of each spare.
-    fn spares(&self) -> Vec<SpareStatus> {
-        let taken = self.volume.status().spares.taken;
-        let tell = |spare: &KeptSpare| {
-            let taken = taken.iter().find(|taken| taken.uuid == spare.uuid);
-            SpareStatus {
-                drive: spare.label.clone(),
-                path: Some(spare.path.clone()),
-                state: taken.map_or(SpareState::Waiting, |taken| taken.state.into()),
-                slot: taken.map(|taken| taken.slot),
-                reason: taken.and_then(|taken| taken.reason.clone()),
-            }
-        };
-        self.spares.borrow().iter().map(tell).collect()
     }
 
     /// Waits until the FUSE file is unmounted; forever without one.
@@ -198,6 +152,37 @@ impl Service {
         job.map(Into::into)
     }
 
+    /// The drives that are open, for clients to compare with theirs.
+    pub(super) fn drives(&self) -> Vec<ServedDrive> {
+        let members = self.volume.status().members;
+        let in_service = |uuid: &String| {
+            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
+        };
+        let spares = self.spares.borrow();
+        let spares = spares.iter().filter_map(KeptSpare::waiting);
+        let all = self.slots.all().into_iter().chain(spares);
+        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
+            in_service: in_service(&member),
+            member,
+            path,
+            identity,
+        });
+        served.collect()
+    }
+
+    /// Replacements that have not begun.
+    fn waiting(&self) -> Vec<WaitingStatus> {
+        let members = self.volume.status().members;
+        let waits = |uuid: &String| members.iter().all(|member| member.uuid != *uuid);
+        let waiting = self.waiting.borrow();
+        waiting.iter().filter(|(uuid, _)| waits(uuid)).map(|(_, told)| told.clone()).collect()
+    }
+
+    /// Adds an event to report.
+    fn note(&self, text: impl Display) {
+        self.news.borrow_mut().push(text.to_string());
+    }
+
     /// Answers a request.
     pub(super) async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
@@ -211,8 +196,18 @@ impl Service {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
-            Request::Scrub => remote_result(&self.volume.scrub().await?),
+            Request::Scrub => remote_result(&self.scrub().await?),
         }
+    }
+
+    async fn scrub(&self) -> Result<ScrubReport, CliError> {
+        self.note("scrub: begins");
+        let scrubbed = self.volume.scrub().await;
+        match &scrubbed {
+            Ok(report) => self.note(format_args!("scrub: {}", outcome(report))),
+            Err(error) => self.note(format_args!("scrub: failed: {error}")),
+        }
+        Ok(scrubbed?)
     }
 
     /// The array's status.
@@ -220,12 +215,14 @@ impl Service {
         let status = self.volume.status();
         let mut slots = Vec::new();
         for member in &status.members {
-            let Some(NamedDrive { label, drive, .. }) = self.slots.of(member) else {
+            let Some(NamedDrive { label, path, drive, .. }) = self.slots.of(member) else {
                 slots.push(None);
                 continue;
             };
-            let zones = drive.report().await.ok();
-            slots.push(Some(SlotDrive { label, drive, zones }));
+            // A drive that hangs must not hide the state of the others.
+            let zones = until(self.handle.sleep(REPORT_TIME), drive.report()).await;
+            let zones = zones.and_then(Result::ok);
+            slots.push(Some(SlotDrive { label, path, drive, zones }));
         }
         let (clients, requests) = self.servers.borrow().counts();
         let front_ends = FrontEnds {
@@ -234,6 +231,8 @@ impl Service {
             clients,
             requests,
             rebuild_left_ns: self.pace.borrow().left_ns(),
+            resumes: self.resumes.get(),
+            waiting: self.waiting(),
             spares: self.spares(),
         };
         served_status(&self.config, status, &slots, self.others(), front_ends)
@@ -241,83 +240,14 @@ impl Service {
 
     /// Drives that are not members, without those that have got a slot since the start.
     fn others(&self) -> Vec<OtherDrive> {
-        let is_left_out = |other: &&OtherDrive| !self.slots.has(Path::new(&other.drive));
+        let is_left_out =
+            |other: &&OtherDrive| other.path.as_ref().is_none_or(|path| !self.slots.has(path));
         self.others.iter().filter(is_left_out).cloned().collect()
     }
 
-    async fn replace(
-        &self,
-        slot: usize,
-        path: &Path,
-        destroy: bool,
-        by_name: bool,
-    ) -> Result<(), CliError> {
-        let label = path.display().to_string();
-        self.refuse_in_service(slot, path)?;
-        let place = self.openings.acquire().await;
-        // Before advising to fail a member: the new drive may not exist.
-        Drive::inspect_in_thread(&self.ring, path).await?;
-        // Again, since another request may have used it meanwhile.
-        self.refuse_in_service(slot, path)?;
-        refuse_working(slot, self.working(slot), destroy)?;
-        let forgotten = self.slots.forget(path);
-        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
-        drop(place);
-        let named = NamedDrive::new(label, drive, &self.handle);
-        let path = path.to_owned();
-        let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
-        let replaced = self.put(slot, &named, consent).await;
-        if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
-            self.slots.put(failed_member, named);
-        }
-        self.slots.keep(&self.volume.status().members);
-        replaced
-    }
-
-    /// Refuses a slot that does not exist, and a drive that is in service.
-    fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
-        let members = self.volume.status().members;
-        if slot >= members.len() {
-            return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
-        }
-        if self.slots.is_used(path, &members) {
-            return Err(CliError::InService { label: path.display().to_string() });
-        }
-        Ok(())
-    }
-
-    /// The drive of a slot, if it is online and works.
-    fn working(&self, slot: usize) -> Option<String> {
-        let members = self.volume.status().members;
-        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
-        self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
-    }
-
-    /// Puts an open drive into a slot, with consent to overwrite its contents.
-    async fn put(
-        &self,
-        slot: usize,
-        named: &NamedDrive,
-        consent: Consent<'_>,
-    ) -> Result<(), CliError> {
-        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
-        if let Some(holds) = holdings(named).await?
-            && !consent.covers(named, &holds)
-        {
-            return Err(not_empty(named, &holds));
-        }
-        // Again, since the slot may have come back meanwhile.
-        refuse_working(slot, self.working(slot), consent.all)?;
-        let uuid = MemberUuid(random_uuid()?);
-        // Before it is a member, so that the status names the drive as soon as it is.
-        self.slots.waits(uuid.to_string(), named.clone());
-        let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
-        self.slots.ends_waiting(&uuid.to_string());
-        Ok(replaced?)
-    }
-
-    /// Resumes a rebuild that a restart interrupted.
-    pub(crate) async fn resume(self: Rc<Self>) {
+    /// Resumes a rebuild that a restart interrupted. The status shows that at once, before the
+    /// returned task has run.
+    pub(crate) fn resume(self: Rc<Self>) -> impl Future<Output = ()> {
         let members = self.volume.status().members;
         let rebuilding = members
             .iter()
@@ -325,15 +255,22 @@ impl Service {
             .filter(|(_, member)| member.state == MemberHealth::Rebuilding);
         let places: Vec<_> =
             rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
-        if places.is_empty() {
-            return;
+        self.resumes.set(!places.is_empty());
+        async move {
+            if places.is_empty() {
+                return;
+            }
+            let places = places.join(", ");
+            self.note(format_args!("{places}: the interrupted rebuild goes on"));
+            let resumed = self.volume.resume_rebuild().await;
+            self.resumes.set(false);
+            match resumed {
+                Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
+                Err(error) => {
+                    self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
+                }
+            }
         }
-        let places = places.join(", ");
-        let text = match self.volume.resume_rebuild().await {
-            Ok(()) => format!("{places}: the interrupted rebuild is complete"),
-            Err(error) => format!("{places}: the interrupted rebuild failed: {error}"),
-        };
-        self.news.borrow_mut().push(text);
     }
 
     /// Checks spares, drives and members; returns the events to report.
@@ -352,22 +289,34 @@ impl Service {
         self.slots.keep(&status.members);
         let mut news = self.news.take();
         let drive_of = |member: &MemberStatus| self.slots.label_of(member);
-        news.extend(changes(&self.states.borrow(), &status.members, drive_of));
+        // The drives know the cause of their failure better than the volume.
+        let explained = |member: &MemberStatus| MemberStatus {
+            reason: self.slots.failure_of(member).or_else(|| member.reason.clone()),
+            ..member.clone()
+        };
+        let explained: Vec<_> = status.members.iter().map(explained).collect();
+        news.extend(changes(&self.states.borrow(), &explained, drive_of));
         let states = status.members.iter().map(|member| member.state);
         self.states.replace(states.collect());
+        news.extend(damage(&self.errors.borrow(), &status.members, drive_of));
+        self.errors.replace(status.members.iter().map(|member| member.errors).collect());
         news
     }
 }
 
-/// Refuses to replace a working member without consent.
-pub(crate) fn refuse_working(
-    slot: usize,
-    works: Option<String>,
-    destroy: bool,
-) -> Result<(), CliError> {
-    match works {
-        Some(drive) if !destroy => Err(CliError::SlotInService { slot, drive }),
-        _ => Ok(()),
+/// The outcome of a scrub, for the log.
+fn outcome(report: &ScrubReport) -> String {
+    let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+    let (read, lost) = (size(report.blocks), report.unrepairable + report.lost_before);
+    match (report.damaged, lost, report.parity_mismatches) {
+        (0, 0, 0) => format!("ended: {read} verified, no damage"),
+        (damaged, 0, 0) => format!("ended: {read} verified, {} repaired", size(damaged)),
+        (damaged, lost, mismatches) => format!(
+            "ended: {read} verified, {} damaged, {} lost, {mismatches} stripes do not match their \
+             parity",
+            size(damaged),
+            size(lost)
+        ),
     }
 }
 

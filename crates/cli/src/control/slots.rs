@@ -10,7 +10,6 @@ use std::path::Path;
 
 use zoneweave_raid::log::MemberStatus;
 
-use crate::drives::paths::same_file;
 use crate::session::NamedDrive;
 
 /// A drive with the UUID of its member.
@@ -70,6 +69,12 @@ impl Slots {
         self.of(member)?.drive.failure()
     }
 
+    /// All drives with the UUIDs of their members.
+    pub(super) fn all(&self) -> Vec<(String, NamedDrive)> {
+        let slots = self.0.borrow();
+        slots.iter().map(|slot| (slot.uuid.clone(), slot.named.clone())).collect()
+    }
+
     /// The label of a member's drive.
     pub(super) fn label_of(&self, member: &MemberStatus) -> String {
         self.of(member).map(|named| named.label).unwrap_or_default()
@@ -81,19 +86,19 @@ impl Slots {
         let uses = |slot: &Slot| {
             slot.waits || members.iter().filter(in_service).any(|member| member.uuid == slot.uuid)
         };
-        self.0.borrow().iter().any(|slot| uses(slot) && same_file(slot.named.drive.path(), path))
+        self.0.borrow().iter().any(|slot| uses(slot) && slot.named.identity.is_at(path))
     }
 
     /// Whether a drive is known at all.
     pub(super) fn has(&self, path: &Path) -> bool {
-        self.0.borrow().iter().any(|slot| same_file(slot.named.drive.path(), path))
+        self.0.borrow().iter().any(|slot| slot.named.identity.is_at(path))
     }
 
     /// Drops the drive of a failed member, so that it can be opened again; returns the member's
     /// UUID.
     pub(super) fn forget(&self, path: &Path) -> Option<String> {
         let mut slots = self.0.borrow_mut();
-        let at = slots.iter().position(|slot| same_file(slot.named.drive.path(), path))?;
+        let at = slots.iter().position(|slot| slot.named.identity.is_at(path))?;
         Some(slots.remove(at).uuid)
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::VecDeque;
 
-use zoneweave_raid::log::{MemberHealth, MemberStatus};
+use zoneweave_raid::log::{MemberErrors, MemberHealth, MemberStatus};
 use zoneweave_runtime::Nanos;
+use zoneweave_zoned::BLOCK_BYTES;
 
+use crate::format::bytes;
 use crate::job::Job;
 
 /// Samples of a rate: half a minute.
@@ -67,6 +69,32 @@ pub(super) fn changes(
         }
     };
     changed.map(words).collect()
+}
+
+/// Describes new damage to blocks of members. A member with ever more of it is told again at each
+/// doubling.
+pub(super) fn damage(
+    before: &[MemberErrors],
+    now: &[MemberStatus],
+    drive_of: impl Fn(&MemberStatus) -> String,
+) -> Vec<String> {
+    let doubled =
+        |before: u64, now: u64| now > before && (before == 0 || before.ilog2() != now.ilog2());
+    let mut told = Vec::new();
+    for (slot, member) in now.iter().enumerate() {
+        let (before, now) = (before.get(slot).copied().unwrap_or_default(), member.errors);
+        let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+        let place = place(slot, &drive_of(member));
+        if doubled(before.repaired, now.repaired) {
+            let repaired = size(now.repaired);
+            told.push(format!("{place}: {repaired} were damaged, and restored from other drives"));
+        }
+        if doubled(before.unrepairable, now.unrepairable) {
+            let lost = size(now.unrepairable);
+            told.push(format!("{place}: {lost} are LOST: damaged, and on no other drive"));
+        }
+    }
+    told
 }
 
 #[cfg(test)]

@@ -2,4 +2,5 @@
 
 pub(crate) mod consent;
 pub(crate) mod foreign;
+pub(crate) mod identity;
 pub(crate) mod paths;

@@ -1,11 +1,14 @@
 //! The status of an array that is not served, from its superblocks. Nothing is started or written.
 
+use std::path::PathBuf;
+
 use zoneweave_raid::log::format::{ArrayUuid, SuperblockRecord};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
 };
 use zoneweave_zoned::BLOCK_BYTES;
 
+use super::judge::{Facts, Verdict, judge};
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
 use crate::format::{slots, word};
 use crate::session::{Drives, NamedDrive};
@@ -18,11 +21,14 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         .map(|slot| member(slot, record, survey, &drives.opened))
         .collect();
     let named = drives.opened.len() + drives.unopened.len();
-    let (health, why, action) =
-        few_named(named, survey, &members).unwrap_or_else(|| judge(record, survey, &members));
-    let left = losses_left(config.scheme, &members);
+    let losses_left = losses_left(config.scheme, &members);
+    let refusal = survey.refusal.as_ref().map(ToString::to_string);
+    let stopped = refusal.as_deref();
+    let facts = Facts { members: &members, losses_left, stopped, ..Facts::default() };
+    let Verdict { health, why, action } =
+        few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
     let status = ArrayStatus {
-        losses_left: Some(left).filter(|_| health != Health::Unknown),
+        losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
@@ -36,10 +42,46 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         group_rows: config.log().group_rows,
         mode: mode_word(config.log().tabled).to_owned(),
         server: None,
+        is_silent: false,
         members,
         others: describe_drives(drives, &survey.drives, config.array),
     };
     Some(status.with_drives_named())
+}
+
+/// Why nothing is known of an array whose drives are here.
+pub(crate) enum Unknown {
+    /// Its server does not answer, for this reason.
+    Silent(String),
+    /// Another process has its drives, and no server answers at this socket.
+    Elsewhere(PathBuf),
+}
+
+impl ArrayStatus {
+    /// The status if another process has the drives and gives no status: their superblocks may be
+    /// outdated.
+    pub(crate) fn unknown(self, unknown: &Unknown) -> Self {
+        let (is_silent, why, action) = match unknown {
+            Unknown::Silent(problem) => (
+                true,
+                problem.clone(),
+                "look at the server and its log; if it hangs, end it with `kill -9` and start it \
+                 again: acknowledged writes are kept"
+                    .to_owned(),
+            ),
+            Unknown::Elsewhere(socket) => (
+                false,
+                format!(
+                    "served by someone else: its drives are locked, and no server answers this \
+                     user at {}",
+                    socket.display()
+                ),
+                "repeat this as the user of the server, with its ZONEWEAVE_RUNTIME_DIR".to_owned(),
+            ),
+        };
+        let (why, action) = (Some(why), Some(action));
+        Self { health: Health::Unknown, why, action, losses_left: None, is_silent, ..self }
+    }
 }
 
 /// The write command of chunks, as a word.
@@ -66,6 +108,7 @@ fn member(
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: entry.uuid.to_string(),
         drive: drive.map(|named| named.label.clone()),
+        path: drive.map(|named| named.path.clone()),
         state: MemberHealth::of(entry.state, drive.is_some()),
         reason: (damaged > 0).then(|| format!("{damaged} damaged superblock records")),
         resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
@@ -75,11 +118,7 @@ fn member(
 }
 
 /// The verdict if too few drives were named, and the others may not be lost.
-fn few_named(
-    named: usize,
-    survey: &Survey,
-    members: &[MemberStatus],
-) -> Option<(Health, Option<String>, Option<String>)> {
+fn few_named(named: usize, survey: &Survey, members: &[MemberStatus]) -> Option<Verdict> {
     let refusal = survey.refusal.as_ref().filter(|refusal| {
         matches!(
             refusal,
@@ -99,56 +138,7 @@ fn few_named(
         slots(&missing)
     );
     let action = format!("name all of its drives; if no others are left: {refusal}");
-    Some((Health::Unknown, Some(why), Some(action)))
-}
-
-fn judge(
-    record: &SuperblockRecord,
-    survey: &Survey,
-    members: &[MemberStatus],
-) -> (Health, Option<String>, Option<String>) {
-    let bad: Vec<_> =
-        members.iter().filter(|member| member.state != MemberHealth::Online).collect();
-    let described: Vec<_> =
-        bad.iter().map(|member| format!("slot {} {}", member.slot, member.state)).collect();
-    if let Some(refusal) = &survey.refusal {
-        let why = if described.is_empty() { None } else { Some(described.join(", ")) };
-        return (
-            Health::Failed,
-            why.or(Some("it cannot start".to_owned())),
-            Some(refusal.to_string()),
-        );
-    }
-    if bad.is_empty() {
-        return (Health::Healthy, None, None);
-    }
-    let slots_of = |states: &[MemberHealth]| -> Vec<u8> {
-        let of_state = bad.iter().filter(|member| states.contains(&member.state));
-        of_state.map(|member| member.slot).collect()
-    };
-    let (out, missing) = (
-        slots_of(&[MemberHealth::Failed, MemberHealth::Missing]),
-        slots_of(&[MemberHealth::Missing]),
-    );
-    let action = advice(&out, &missing, losses_left(record.config.scheme, members));
-    (Health::Degraded, Some(described.join(", ")), Some(action))
-}
-
-/// Advice for slots out of service; `missing` are those not yet recorded as failed.
-fn advice(out: &[u8], missing: &[u8], losses_left: usize) -> String {
-    let Some(first) = missing.first().or(out.first()) else {
-        return "serve the array: its rebuild resumes by itself".to_owned();
-    };
-    let them = if out.len() == 1 { "it" } else { "them" };
-    // Only a start may record several as failed.
-    let serve = if missing.len() > 1 { "serve the array without them and " } else { "" };
-    let what = match losses_left {
-        0 => {
-            format!("bring {} back or {serve}replace {them} before another drive fails", slots(out))
-        }
-        _ => format!("{serve}replace {them}"),
-    };
-    format!("{what}: zoneweave array replace DRIVE... --slot {first} --with NEWDRIVE")
+    Some(Verdict { health: Health::Unknown, why: Some(why), action: Some(action) })
 }
 
 /// Describes every drive that is not a member of the array.
@@ -160,6 +150,7 @@ pub(crate) fn describe_drives(
     let mut others: Vec<_> = verdicts.iter().filter_map(|verdict| other(verdict, array)).collect();
     others.extend(drives.unopened.iter().map(|unopened| OtherDrive {
         drive: unopened.label.clone(),
+        path: Some(absolute_path(&unopened.label)),
         role: "unopened".to_owned(),
         detail: unopened.error.to_string(),
     }));
@@ -167,18 +158,19 @@ pub(crate) fn describe_drives(
 }
 
 fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
+    let path = absolute_path(&verdict.label);
     let detail = match &verdict.role {
         DriveRole::Member { .. } => return None,
         DriveRole::Stale { slot } => format!(
             "was {slot} of this array and missed writes; to re-add it: zoneweave array replace \
              DRIVE... --slot {} --with {} --yes-destroy",
             slot.0,
-            word(&verdict.label)
+            word(path.display())
         ),
         DriveRole::Foreign { array } if *array == ours => format!(
             "has diverged from this array, which was started with --force without it; to re-add it: \
              zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
-            word(&verdict.label)
+            word(path.display())
         ),
         DriveRole::Foreign { array } => {
             // Both may have the same name.
@@ -192,7 +184,12 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
         DriveRole::Unreadable(status) => format!("cannot be read: {status}"),
     };
     let role = role_word(&verdict.role).to_owned();
-    Some(OtherDrive { drive: verdict.label.clone(), role, detail })
+    Some(OtherDrive { drive: verdict.label.clone(), path: Some(path), role, detail })
+}
+
+/// The absolute path of a drive by its label, which is the path that was given.
+fn absolute_path(label: &str) -> PathBuf {
+    std::path::absolute(label).unwrap_or_else(|_| PathBuf::from(label))
 }
 
 /// The role of a drive, as a word.

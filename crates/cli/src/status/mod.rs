@@ -1,12 +1,13 @@
 //! The status of an array, in one form whether it comes from a server or from superblocks.
 
 mod inactive;
+mod judge;
 mod render;
 pub(crate) mod served;
 pub(crate) mod shard;
 pub(crate) mod states;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::log::{IndexPages, LaneMode, LaneRequests, MemberHealth, Memory};
@@ -18,7 +19,7 @@ use crate::exit::Exit;
 use crate::format::word;
 use crate::job::Job;
 
-pub(crate) use inactive::{describe_drives, inactive_status};
+pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
 pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
@@ -30,9 +31,13 @@ pub(crate) use states::SpareState;
 pub(crate) enum Health {
     /// Every member is online.
     Healthy,
-    /// Members are missing or being rebuilt; nothing is lost.
+    /// Members are being rebuilt, and no other is missing.
+    Rebuilding,
+    /// Members are missing; nothing is lost.
     Degraded,
-    /// Too few drives were named.
+    /// Blocks could not be read, nor restored from other drives.
+    Damaged,
+    /// Too few drives were named, or their server does not tell.
     Unknown,
     /// Too many members are missing, or another host may have the rest.
     Failed,
@@ -42,9 +47,23 @@ impl Health {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Healthy => "HEALTHY",
+            Self::Rebuilding => "REBUILDING",
             Self::Degraded => "DEGRADED",
+            Self::Damaged => "DAMAGED",
             Self::Failed => "FAILED",
             Self::Unknown => "UNKNOWN",
+        }
+    }
+
+    /// The exit of `status --check`.
+    const fn check(self) -> Exit {
+        match self {
+            Self::Healthy => Exit::Done,
+            Self::Rebuilding => Exit::ArrayRebuilding,
+            Self::Degraded => Exit::ArrayDegraded,
+            Self::Damaged => Exit::ArrayDamaged,
+            Self::Unknown => Exit::ArrayUnknown,
+            Self::Failed => Exit::ArrayFailed,
         }
     }
 }
@@ -71,6 +90,9 @@ pub(crate) struct ArrayStatus {
     pub mode: String,
     /// Only while it is served.
     pub server: Option<ServerStatus>,
+    /// Whether a server has the drives that does not answer.
+    #[serde(default)]
+    pub is_silent: bool,
     pub members: Vec<MemberStatus>,
     /// Drives given that are not members.
     pub others: Vec<OtherDrive>,
@@ -126,12 +148,21 @@ impl VolumeStatus {
         }
     }
 
-    /// The exit of `status --check`.
-    pub(crate) fn check(&self) -> Exit {
-        let exits = self.arrays().iter().map(ArrayStatus::check);
-        let unknown = matches!(self, Self::Sharded(sharded) if !sharded.unknown.is_empty());
-        let exits = exits.chain(unknown.then_some(Exit::ArrayFailed));
-        exits.max_by_key(|exit| exit.code()).unwrap_or(Exit::ArrayFailed)
+    /// The exit of `status`, by the worst array. Without `--check` only a server that does not
+    /// answer is an error.
+    pub(crate) fn exit(&self, check: bool) -> Exit {
+        let is_silent = self.arrays().iter().any(|status| status.is_silent);
+        let health = match self {
+            Self::One(status) => status.health,
+            Self::Sharded(sharded) => sharded.health,
+        };
+        match (check, is_silent) {
+            // A lost shard is certain, whatever another one does not tell.
+            (true, true) if health == Health::Failed => Exit::ArrayFailed,
+            (_, true) => Exit::Unreachable,
+            (true, false) => health.check(),
+            (false, false) => Exit::Done,
+        }
     }
 }
 
@@ -167,6 +198,9 @@ pub(crate) struct ServerStatus {
     pub rebuild: Option<Job>,
     /// At the rate of the last half minute.
     pub rebuild_left_ns: Option<u64>,
+    /// Replacements that wait for another rebuild or a scrub to end.
+    #[serde(default)]
+    pub waiting: Vec<WaitingStatus>,
     pub spares: Vec<SpareStatus>,
     pub scrub: Option<Job>,
     pub counters: Counters,
@@ -184,6 +218,20 @@ pub(crate) struct SpareStatus {
     pub slot: Option<u8>,
     /// Why it was given up.
     pub reason: Option<String>,
+}
+
+impl SpareStatus {
+    /// Its drive for messages.
+    fn shown(&self) -> String {
+        self.path.as_deref().map_or_else(|| self.drive.clone(), absolute_text)
+    }
+}
+
+/// A drive that waits to replace a slot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WaitingStatus {
+    pub slot: u8,
+    pub drive: String,
 }
 
 /// Write commands and open segments of a server.
@@ -264,14 +312,24 @@ pub(crate) struct ClassStatus {
 pub(crate) struct MemberStatus {
     pub slot: u8,
     pub uuid: String,
-    /// Path of the drive, if known.
+    /// The drive as it was named, if known.
     pub drive: Option<String>,
+    /// Absolute path: the server may have another working directory than the client.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
     pub state: MemberHealth,
     pub reason: Option<String>,
     pub zones: Option<ZoneCounts>,
     /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
     pub io: Option<MemberIo>,
+}
+
+impl MemberStatus {
+    /// Its drive for messages, if known.
+    fn shown(&self) -> Option<String> {
+        self.path.as_deref().map(absolute_text).or_else(|| self.drive.clone())
+    }
 }
 
 /// Counters of a member, from a running server.
@@ -301,7 +359,11 @@ pub(crate) struct ZoneCounts {
 /// A drive that is not a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OtherDrive {
+    /// The drive as it was named.
     pub drive: String,
+    /// Absolute path.
+    #[serde(default)]
+    pub path: Option<PathBuf>,
     /// `stale`, `foreign`, `unknown`, `blank`, `unreadable` or `unopened`.
     pub role: String,
     pub detail: String,
@@ -325,6 +387,12 @@ impl ZoneCounts {
     }
 }
 
+/// A path for messages.
+fn absolute_text(path: &Path) -> String {
+    let absolute = std::path::absolute(path);
+    absolute.as_deref().unwrap_or(path).display().to_string()
+}
+
 /// Placeholder for the drives of an array in advice.
 const DRIVES: &str = "DRIVE...";
 
@@ -336,12 +404,13 @@ fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
 
 impl ArrayStatus {
     /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that
-    /// the operator of several arrays does not pick a drive of another.
+    /// the operator of several arrays does not pick a drive of another. Paths are absolute, to be
+    /// pasted anywhere.
     fn with_drives_named(mut self) -> Self {
         let in_service = self.members.iter().filter(|member| member.state == MemberHealth::Online);
-        let labels = in_service.filter_map(|member| member.drive.clone());
+        let paths = in_service.filter_map(MemberStatus::shown);
         let most = if self.server.is_some() { 1 } else { usize::MAX };
-        let drives = labels.take(most).map(word).collect::<Vec<_>>().join(" ");
+        let drives = paths.take(most).map(word).collect::<Vec<_>>().join(" ");
         if !drives.is_empty() {
             let texts = self.others.iter_mut().map(|other| &mut other.detail);
             for text in texts.chain(&mut self.action) {
@@ -349,16 +418,5 @@ impl ArrayStatus {
             }
         }
         self
-    }
-
-    /// The exit of `--check`.
-    pub(crate) fn check(&self) -> Exit {
-        let rebuilding = self.server.as_ref().is_some_and(|server| server.rebuild.is_some());
-        match self.health {
-            Health::Healthy => Exit::Done,
-            Health::Degraded if rebuilding => Exit::DegradedRebuilding,
-            Health::Degraded => Exit::Degraded,
-            Health::Failed | Health::Unknown => Exit::ArrayFailed,
-        }
     }
 }

@@ -1,12 +1,15 @@
 //! The status as text: state, reason and action, then the members, then the numbers.
 
+use std::path::Path;
+
 use zoneweave_raid::log::{LaneMode, LaneRequests, MemberHealth};
+use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{
     Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
     ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
 };
-use crate::format::{bytes, span, table};
+use crate::format::{bytes, shown, span, table, wrapped};
 use crate::job::Job;
 use crate::output::{Output, Tone};
 
@@ -18,17 +21,17 @@ pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
     let VolumeStatus::Sharded(sharded) = volume else {
         return volume.arrays().iter().for_each(|status| render(status, output));
     };
-    output.line(format_args!(
-        "{}  {}  {} shards · block volume {}",
-        output.paint(Tone::Strong, &sharded.name),
+    let head = format!("{}  ", output.paint(Tone::Strong, &sharded.name));
+    let text = format!(
+        "{}  {} shards · block volume {}",
         output.paint(tone(sharded.health), sharded.health.word()),
         sharded.shards.len() + sharded.unknown.len(),
         bytes(sharded.size_bytes),
-    ));
+    );
+    lines(output, &head, &text);
     for number in &sharded.unknown {
-        output.line(format_args!(
-            "  shard {number} is not served, and none of its drives was named or found"
-        ));
+        let text = "not served, or without an answer, and none of its drives was named or found";
+        lines(output, &format!("  shard {number}  "), text);
     }
     for status in &sharded.shards {
         output.line("");
@@ -40,25 +43,38 @@ pub(crate) fn render_volume(volume: &VolumeStatus, output: &Output) {
 pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     headline(status, output);
     // Names are not unique.
-    output.line(format_args!("  uuid    {}", status.array));
+    field(output, "uuid", &status.array);
     if let Some(why) = &status.why {
-        output.line(format_args!("  why     {why}"));
+        field(output, "why", why);
     }
-    if let Some(left) = status.losses_left.filter(|_| status.health == Health::Degraded) {
-        output.line(format_args!("  losses  {}", losses(&status.members, left)));
+    let is_degraded = status.members.iter().any(|member| member.state != MemberHealth::Online);
+    let is_told = is_degraded && status.health < Health::Unknown;
+    if let Some(left) = status.losses_left.filter(|_| is_told) {
+        field(output, "losses", &losses(&status.members, left));
     }
     if let Some(action) = &status.action {
-        output.line(format_args!("  action  {action}"));
+        field(output, "action", action);
     }
     output.line("");
     members(status, output);
     for other in &status.others {
-        output.line(format_args!("  {}  {}: {}", other.drive, other.role, other.detail));
+        let drive = other.path.as_deref().map_or_else(|| other.drive.clone(), shown);
+        lines(output, "  ", &format!("{drive}  {}: {}", other.role, other.detail));
     }
     if let Some(server) = &status.server {
         output.line("");
         numbers(status, server, output);
     }
+}
+
+/// Prints a text below its head, in lines that fit a terminal.
+fn lines(output: &Output, head: &str, text: &str) {
+    wrapped(head, text).iter().for_each(|line| output.line(line));
+}
+
+/// Prints a text after its name.
+fn field(output: &Output, name: &str, text: &str) {
+    lines(output, &format!("  {name:<9} "), text);
 }
 
 /// The number of lost drives, and of further drives that may fail.
@@ -75,8 +91,8 @@ fn losses(members: &[MemberStatus], left: usize) -> String {
 fn tone(health: Health) -> Tone {
     match health {
         Health::Healthy => Tone::Good,
-        Health::Degraded | Health::Unknown => Tone::Warning,
-        Health::Failed => Tone::Bad,
+        Health::Rebuilding | Health::Degraded | Health::Unknown => Tone::Warning,
+        Health::Damaged | Health::Failed => Tone::Bad,
     }
 }
 
@@ -86,24 +102,53 @@ fn headline(status: &ArrayStatus, output: &Output) {
         None => "not served; state from its superblocks".to_owned(),
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();
-    output.line(format_args!(
-        "{}  {}  {shard}{} · {} chunks · {} · block volume {} · {served}",
-        output.paint(Tone::Strong, &status.name),
+    let head = format!("{}  ", output.paint(Tone::Strong, &status.name));
+    let text = format!(
+        "{}  {shard}{} · {} chunks · {} · block volume {} · {served}",
         output.paint(tone(status.health), status.health.word()),
         status.scheme,
         bytes(status.chunk_bytes),
         status.mode,
         bytes(status.size_bytes),
-    ));
+    );
+    lines(output, &head, &text);
+}
+
+/// Room for the drives beside the other columns.
+const DRIVE_COLUMNS: usize = 11;
+
+/// The drives by slot: paths, or file names and their common directory if paths are long.
+fn drive_names(status: &ArrayStatus) -> (Option<String>, Vec<String>) {
+    let path = |member: &MemberStatus| match &member.path {
+        Some(path) => shown(path),
+        None => member.drive.clone().unwrap_or_else(|| "-".to_owned()),
+    };
+    let names: Vec<_> = status.members.iter().map(path).collect();
+    let paths: Vec<_> = status.members.iter().filter_map(|member| member.path.as_ref()).collect();
+    let directory = paths.first().and_then(|path| path.parent());
+    let is_common = paths.iter().all(|path| path.parent() == directory);
+    let is_long = names.iter().any(|name| name.chars().count() > DRIVE_COLUMNS);
+    let Some(directory) = directory.filter(|_| is_common && is_long) else { return (None, names) };
+    let name = |name: &String| {
+        let file = Path::new(name).file_name();
+        file.map_or_else(|| name.clone(), |file| file.display().to_string())
+    };
+    (Some(shown(directory)), names.iter().map(name).collect())
 }
 
 fn members(status: &ArrayStatus, output: &Output) {
     let served = status.server.is_some();
-    let mut headings = vec!["SLOT", "DRIVE", "STATE", "ZONES full/active/empty", ">RESETS"];
-    if served {
-        headings.extend([">READ", ">WRITTEN", "ERR r/w/csum", ">SEEN"]);
+    let (directory, names) = drive_names(status);
+    if let Some(directory) = directory {
+        field(output, "drives", &format!("in {directory}"));
     }
-    let rows: Vec<_> = status.members.iter().map(|member| row(member, served)).collect();
+    let mut headings = vec!["SLOT", "STATE", "ZONES f/a/e", ">RESETS"];
+    if served {
+        headings.extend([">READ", ">WRITTEN", "ERR r/w/c"]);
+    }
+    headings.push("DRIVE");
+    let rows = status.members.iter().zip(names).map(|(member, name)| row(member, name, served));
+    let rows: Vec<_> = rows.collect();
     for (number, line) in table(&headings, &rows).iter().enumerate() {
         let tone = match number.checked_sub(1).map(|at| status.members[at].state) {
             None => Tone::Faint,
@@ -115,12 +160,12 @@ fn members(status: &ArrayStatus, output: &Output) {
     }
     for member in status.members.iter().filter(|member| member.state == MemberHealth::Online) {
         if let Some(reason) = &member.reason {
-            output.line(format_args!("  slot {}: {reason}", member.slot));
+            lines(output, &format!("  slot {}: ", member.slot), reason);
         }
     }
 }
 
-fn row(member: &MemberStatus, served: bool) -> Vec<String> {
+fn row(member: &MemberStatus, name: String, served: bool) -> Vec<String> {
     let unknown = || "-".to_owned();
     let zones = member.zones.map_or_else(unknown, |zones| {
         let rest = match (zones.read_only, zones.offline) {
@@ -131,7 +176,6 @@ fn row(member: &MemberStatus, served: bool) -> Vec<String> {
     });
     let mut row = vec![
         member.slot.to_string(),
-        member.drive.clone().unwrap_or_else(unknown),
         member.state.to_string(),
         zones,
         member.resets_max.map_or_else(unknown, |resets| resets.to_string()),
@@ -141,11 +185,11 @@ fn row(member: &MemberStatus, served: bool) -> Vec<String> {
             bytes(io.read_bytes),
             bytes(io.written_bytes),
             format!("{}/{}/{}", io.read_errors, io.write_errors, io.checksum_errors),
-            span(io.seen_ns_ago),
         ]),
-        None if served => row.extend((0..4).map(|_| unknown())),
+        None if served => row.extend((0..3).map(|_| unknown())),
         None => {}
     }
+    row.push(name);
     row
 }
 
@@ -159,77 +203,99 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     }
     #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
     let used = server.mapped_bytes as f64 * 100.0 / (status.size_bytes.max(1)) as f64;
-    output.line(format_args!(
-        "  space     {used:.1} % used · {} of {} segments free · write amplification {}{}",
-        server.segments_free,
-        server.segments_total,
-        amplified(&server.amplification),
-        match server.segments_leftover {
-            0 => String::new(),
-            // Every stop, even an orderly one, leaves partial segments.
-            1 => " · 1 segment to relocate".to_owned(),
-            some => format!(" · {some} segments to relocate"),
-        }
-    ));
-    output.line(format_args!(
-        "  memory    {}, of which the index {} · at most {}",
-        bytes(server.memory.total_bytes),
-        bytes(server.memory.index_bytes),
-        bytes(server.memory_at_most.total_bytes),
-    ));
+    field(
+        output,
+        "space",
+        &format!(
+            "{used:.1} % used · {} of {} segments free · write amplification {}{}",
+            server.segments_free,
+            server.segments_total,
+            amplified(&server.amplification),
+            match server.segments_leftover {
+                0 => String::new(),
+                // Every stop, even an orderly one, leaves partial segments.
+                1 => " · 1 segment to relocate".to_owned(),
+                some => format!(" · {some} segments to relocate"),
+            }
+        ),
+    );
+    field(
+        output,
+        "memory",
+        &format!(
+            "{}, of which the index {} · at most {}",
+            bytes(server.memory.total_bytes),
+            bytes(server.memory.index_bytes),
+            bytes(server.memory_at_most.total_bytes),
+        ),
+    );
     if server.absent_pages > 0 && server.index_pages.is_none() {
-        output.line(format_args!(
-            "  index     {} pages still to be read; the blocks that they map are not counted as used",
-            server.absent_pages
-        ));
+        field(
+            output,
+            "index",
+            &format!(
+                "{} pages still to be read; the blocks that they map are not counted as used",
+                server.absent_pages
+            ),
+        );
     }
     if let Some(pages) = server.index_pages {
-        output.line(format_args!(
-            "  index     {} of {} pages on the drives only · {} read, {} written",
-            pages.away,
-            pages.total,
-            server.counters.index_pages_read,
-            server.counters.index_pages_written,
-        ));
+        field(
+            output,
+            "index",
+            &format!(
+                "{} of {} pages on the drives only · {} read, {} written",
+                pages.away,
+                pages.total,
+                server.counters.index_pages_read,
+                server.counters.index_pages_written,
+            ),
+        );
     }
     let settled = server.mapped_bytes > 0 && server.amplification.settled;
     if let Some(uniform) = server.amplification.uniform.filter(|_| settled) {
-        output.line(format_args!(
-            "  moved     {}{}",
-            moved(&server.amplification, uniform),
-            padded(&server.counters)
-        ));
+        field(
+            output,
+            "moved",
+            &format!("{}{}", moved(&server.amplification, uniform), padded(&server.counters)),
+        );
     }
     let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
     let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
     if repaired + lost > 0 {
-        output.line(format_args!("  damage    {repaired} blocks repaired, {lost} lost"));
+        let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+        field(output, "damage", &format!("{} repaired, {} lost", size(repaired), size(lost)));
     }
     for spare in &server.spares {
-        output.line(format_args!("  spare     {}", told(spare)));
+        field(output, "spare", &told(spare));
     }
     let cache =
         if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
     let lanes = lanes(&server.writing);
     let lanes = if lanes.is_empty() { lanes } else { format!("{lanes} · ") };
-    output.line(format_args!("  writes    {lanes}{cache}"));
+    field(output, "writes", &format!("{lanes}{cache}"));
     if let Some(reason) = server.writing.fell_back.last() {
-        output.line(format_args!("            fallback: {reason}"));
+        lines(output, "            ", &format!("fallback: {reason}"));
     }
     // Without front ends of its own, another shard serves the clients.
     if !server.exports.is_empty() {
-        output.line(format_args!(
-            "  exports   {} ({} clients, {} requests)",
-            server.exports.join(" · "),
-            server.clients,
-            server.requests
-        ));
+        field(
+            output,
+            "exports",
+            &format!(
+                "{} ({} clients, {} requests)",
+                server.exports.join(" · "),
+                server.clients,
+                server.requests
+            ),
+        );
     }
 }
 
 /// The state of a spare.
 fn told(spare: &SpareStatus) -> String {
-    let SpareStatus { drive, state, slot, reason, .. } = spare;
+    let SpareStatus { drive, path, state, slot, reason } = spare;
+    let drive = path.as_deref().map_or_else(|| drive.clone(), shown);
     let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
     match state {
         SpareState::Waiting => format!("{drive} on standby for {place}"),

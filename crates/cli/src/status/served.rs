@@ -1,21 +1,25 @@
 //! The status of an array that this process serves.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{self, MemberHealth, VolumeStatus};
+use zoneweave_raid::log::{self, VolumeStatus};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
+use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
-    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WritingStatus, ZoneCounts, losses_left,
+    Amplification, ArrayStatus, ClassStatus, Counters, LaneStatus, MemberIo, MemberStatus,
+    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts,
+    losses_left,
 };
 
 /// A member's drive, its label and its current zones.
 pub(crate) struct SlotDrive {
     pub label: String,
+    pub path: PathBuf,
     pub drive: Rc<Drive>,
     pub zones: Option<Vec<ZoneInfo>>,
 }
@@ -27,6 +31,9 @@ pub(crate) struct FrontEnds {
     pub clients: u64,
     pub requests: u64,
     pub rebuild_left_ns: Option<u64>,
+    /// Whether the rebuild that a restart interrupted is about to go on.
+    pub resumes: bool,
+    pub waiting: Vec<WaitingStatus>,
     pub spares: Vec<SpareStatus>,
 }
 
@@ -44,25 +51,30 @@ pub(crate) fn served_status(
         served_member(member, slot)
     });
     let members: Vec<_> = members.collect();
-    let why = match volume.health {
-        // The drives know the cause of their failure better than the volume.
-        log::Health::Degraded => Some(reasons(&members)),
-        log::Health::Healthy | log::Health::Failed => volume.why,
+    let losses_left = losses_left(config.scheme, &members);
+    let lost = members.iter().filter_map(|member| member.io).map(|io| io.unrepairable_blocks);
+    let runs = volume.rebuild.is_some() || front_ends.resumes;
+    let facts = Facts {
+        members: &members,
+        losses_left,
+        stopped: volume.stopped,
+        is_served: true,
+        rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
+        waiting: &front_ends.waiting,
+        spares: &front_ends.spares,
+        lost_blocks: lost.sum(),
     };
+    let Verdict { health, why, action } = judge(&facts);
     let status = ArrayStatus {
-        losses_left: Some(losses_left(config.scheme, &members)),
+        losses_left: Some(losses_left),
         members,
         name: volume.name,
         array: volume.array,
         scheme: volume.scheme,
         shard: ShardStatus::of(config.shard),
-        health: match volume.health {
-            log::Health::Healthy => Health::Healthy,
-            log::Health::Degraded => Health::Degraded,
-            log::Health::Failed => Health::Failed,
-        },
+        health,
         why,
-        action: volume.action,
+        action,
         epoch: volume.epoch,
         size_bytes: volume.size_bytes,
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
@@ -87,10 +99,12 @@ pub(crate) fn served_status(
             amplification: amplification(volume.amplification, &volume.counters),
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
+            waiting: front_ends.waiting,
             spares: front_ends.spares,
             scrub: volume.scrub.map(Into::into),
             counters: counters(&volume.counters),
         }),
+        is_silent: false,
         others,
     };
     status.with_drives_named()
@@ -108,16 +122,6 @@ fn writing(found: log::WritingStatus) -> WritingStatus {
     WritingStatus { lanes, fell_back: found.fell_back }
 }
 
-/// The state and reason of each member that is not online.
-fn reasons(members: &[MemberStatus]) -> String {
-    let bad = members.iter().filter(|member| member.state != MemberHealth::Online);
-    let words = bad.map(|member| match &member.reason {
-        Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
-        None => format!("slot {} {}", member.slot, member.state),
-    });
-    words.collect::<Vec<_>>().join("; ")
-}
-
 fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
@@ -126,6 +130,7 @@ fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> Member
         slot: member.slot,
         uuid: member.uuid.clone(),
         drive: slot.map(|slot| slot.label.clone()),
+        path: slot.map(|slot| slot.path.clone()),
         state: member.state,
         reason: failure.or_else(|| member.reason.clone()),
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),

@@ -42,7 +42,9 @@ impl Ended {
     /// Asserts that the result says something.
     #[track_caller]
     pub(crate) fn says(self, what: &str) -> Self {
-        assert!(self.stdout.contains(what), "{what:?} is not in {self:#?}");
+        // Long lines are broken to fit a terminal.
+        let says = self.stdout.contains(what) || unbroken(&self.stdout).contains(&unbroken(what));
+        assert!(says, "{what:?} is not in {self:#?}");
         self
     }
 
@@ -54,6 +56,11 @@ impl Ended {
         assert_eq!(document["kind"], kind, "{document}");
         document
     }
+}
+
+/// A text in one line.
+pub(crate) fn unbroken(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 impl Place {

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
-use crate::start::{Located, locate_one};
+use crate::start::{Contact, Located, find, refuse_two};
 use crate::status::{ArrayStatus, Health, inactive_status};
 
 /// Findings collected before ranges are merged, about 20 MB.
@@ -39,10 +39,17 @@ struct Checked<'a> {
 
 pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let located = locate_one(&session, &request.drives)?;
-    if let (Some(client), Some(record)) = (&located.client, &located.survey.membership) {
-        let name = record.config.name.clone();
-        return Err(CliError::Served { name, socket: client.socket().to_owned() });
+    let (located, contact) = find(&session, &request.drives)?;
+    refuse_two(&located.survey)?;
+    match contact {
+        // Copies and former members are not being written.
+        Contact::Nobody | Contact::Copies(_) | Contact::Former(..) => {}
+        Contact::Silent(error) => return Err(error),
+        Contact::Server(client) => {
+            let record = located.survey.membership.as_ref();
+            let name = record.map(|record| record.config.name.clone()).unwrap_or_default();
+            return Err(CliError::Served { name, socket: client.socket().to_owned() });
+        }
     }
     refuse_few_named(&located)?;
     // Locked, so that no server starts meanwhile. Opening writes nothing.

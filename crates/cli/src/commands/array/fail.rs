@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use zoneweave_raid::log::MemberHealth;
 
 use super::status::parse_status;
+use crate::conditions::{check_spared, slot_health};
 use crate::control::Request;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::start::{locate, locate_one, start_whole};
+use crate::start::{Located, locate, locate_one, refuse_missing, start_whole};
 use crate::status::{inactive_status, render};
 
 #[derive(Args)]
@@ -29,18 +31,34 @@ pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     let status = match located.client.take() {
         Some(client) => parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?,
         None => {
-            let started =
-                start_whole(&session, &request.drives, &located, Some(request.slot), output)?;
-            let volume = started.volume;
-            session.executor.run(async {
-                volume.fail(request.slot).await?;
-                volume.close().await?;
-                Ok::<_, CliError>(())
-            })?;
+            take_out(request, &session, &located, output)?;
             let located = locate(&session, &request.drives)?;
             inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?
         }
     };
     output.result("array-status", &status, |output| render(&status, output));
     Ok(Exit::Done)
+}
+
+/// Takes the drive out of an array that is not served. Everything that may refuse it is checked
+/// before the array is started, as a start writes to the drives.
+fn take_out(
+    request: &Fail,
+    session: &Session,
+    located: &Located,
+    output: &Output,
+) -> Result<(), CliError> {
+    let Fail { drives, slot } = request;
+    if slot_health(&located.survey, *slot)? == MemberHealth::Failed {
+        return Ok(());
+    }
+    refuse_missing(located, Some(*slot))?;
+    check_spared(&located.survey, *slot)?;
+    let started = start_whole(session, drives, located, Some(*slot), &[], output)?;
+    let volume = started.volume;
+    session.executor.run(async {
+        volume.fail(*slot).await?;
+        volume.close().await?;
+        Ok::<_, CliError>(())
+    })
 }

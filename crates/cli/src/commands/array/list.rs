@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::{ArrayUuid, MemberEntry, MemberState, SuperblockRecord};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{AssemblyError, DriveRole, OpenError, survey};
@@ -14,7 +16,7 @@ use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
 use crate::control::{Answer, ask_all, socket_of, sockets};
-use crate::drives::paths::same_file;
+use crate::drives::paths::{natural_order, same_file};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
@@ -142,7 +144,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
                 found.push(entry);
             }
         }
-        found.sort();
+        found.sort_by(|one, other| natural_order(one, other));
         files.extend(found);
     }
     Ok(files)
@@ -255,17 +257,17 @@ fn ask_servers(
     let answers = ask_all(asked, any_blank);
     for (array, of_one) in members {
         let answer = &answers[&socket_of(*array)];
-        of_one.iter().for_each(|member| mark_served(&mut drives[member.place], answer));
+        of_one.iter().for_each(|member| mark_served(&mut drives[member.place], member, answer));
     }
     let mut blank: Vec<_> = drives.iter_mut().filter(|drive| drive.kind == Kind::Blank).collect();
     for (socket, answer) in answers {
         match answer {
-            Answer::Serves(Some(status)) => {
+            Answer::Serves(_, Some(status)) => {
                 let Ok(status) = parse_status(status) else { continue };
                 let spares = blank.iter_mut().filter(|drive| keeps(&status, &drive.path));
                 spares.for_each(|drive| spare(drive, &status));
             }
-            Answer::Silent | Answer::Serves(None) if any_blank => output.warning(format_args!(
+            Answer::Silent | Answer::Serves(_, None) if any_blank => output.warning(format_args!(
                 "the server at {} does not answer: its spares are listed as blank",
                 socket.display()
             )),
@@ -274,14 +276,33 @@ fn ask_servers(
     }
 }
 
-fn mark_served(listing: &mut Listing, answer: &Answer) {
-    listing.served = !matches!(answer, Answer::Nobody);
-    if *answer == Answer::Silent {
-        let silent = "its server does not answer";
+fn mark_served(listing: &mut Listing, member: &Member, answer: &Answer) {
+    let Member { named, record, .. } = member;
+    let mut add = |problem: String| {
         listing.problem = Some(match listing.problem.take() {
-            Some(problem) => format!("{problem}; {silent}"),
-            None => silent.to_owned(),
+            Some(others) => format!("{others}; {problem}"),
+            None => problem,
         });
+    };
+    match answer {
+        Answer::Nobody => {
+            if Drive::is_locked(named.drive.path(), Duration::ZERO) {
+                add("in use by a process that does not answer this user".to_owned());
+            }
+        }
+        Answer::Silent => {
+            listing.served = true;
+            add("its server does not answer".to_owned());
+        }
+        Answer::Serves(served, _) => {
+            let own = served.iter().find(|drive| drive.identity.is_same(&named.identity));
+            listing.served = own.is_some_and(|drive| drive.in_service);
+            let uuid = record.member.to_string();
+            let mut others = served.iter().filter(|drive| drive.in_service && own.is_none());
+            if let Some(original) = others.find(|drive| drive.member == uuid) {
+                add(format!("a copy of {}, which is served", original.path.display()));
+            }
+        }
     }
 }
 

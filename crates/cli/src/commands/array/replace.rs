@@ -3,19 +3,23 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use zoneweave_raid::log::format::{MemberState, MemberUuid};
-use zoneweave_raid::log::{AdminError, DriveRole};
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{DriveRole, MemberHealth};
+use zoneweave_zoned::ZonedDeviceExt;
 
 use super::status::parse_status;
-use crate::control::{Client, Request, refuse_working};
+use crate::conditions::{
+    check_fit, check_spared, drive_of, explained, refuse_working, slot_health,
+};
+use crate::control::{Client, Request};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::drives::paths::{absolute, same_file};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::progress::Progress;
-use crate::session::{Access, Session, random_uuid, refuse_worse_way};
-use crate::start::{Located, in_slots, locate, locate_one, run_job, start_whole};
+use crate::session::{Access, NamedDrive, Session, random_uuid, refuse_worse_way};
+use crate::start::{Located, in_slots, locate, locate_one, refuse_missing, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
 
 #[derive(Args)]
@@ -68,18 +72,40 @@ fn served(request: &Replace, client: Client, output: &Output) -> Result<ArraySta
     status
 }
 
-/// The drive in the slot, if it is online. A server checks this itself.
-fn slot_works(request: &Replace, located: &Located) -> Result<Option<String>, CliError> {
+/// The new drive of an array that is not served, opened. Everything that may refuse it is checked
+/// before the array is started: a start may take a missing drive out of service.
+fn checked(
+    request: &Replace,
+    session: &Session,
+    located: &Located,
+) -> Result<NamedDrive, CliError> {
     let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
-    let (slot, columns) = (request.slot, record.members.len());
-    let Some(member) = record.members.get(slot) else {
-        return Err(AdminError::NoSuchSlot { slot, columns }.into());
-    };
-    let here = located.survey.drives.iter().find(
-        |verdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot),
-    );
-    let here = here.filter(|_| member.state == MemberState::Online);
-    Ok(here.map(|verdict| verdict.label.clone()))
+    let health = slot_health(&located.survey, request.slot)?;
+    let in_slot = drive_of(&located.survey, request.slot).map(str::to_owned);
+    let works = in_slot.filter(|_| health == MemberHealth::Online);
+    let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
+        matches!(at.role, DriveRole::Member { .. }) && named.identity.is_at(&request.with)
+    });
+    if is_member {
+        return Err(CliError::InService { label: request.with.display().to_string() });
+    }
+    let named = session.open(&request.with, Access::Exclusive)?;
+    refuse_worse_way(&named, &session.ring, &session.handle)?;
+    let zones = session.executor.run(named.member.report());
+    let zones =
+        zones.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
+    check_fit(&record.config, &named, &zones)?;
+    // Only after the new drive was examined: a useless one must not cost a working member.
+    refuse_working(request.slot, works, request.yes_destroy)?;
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    if let Some(holds) = session.executor.run(holdings(&named))?
+        && !consent.covers(&named, &holds)
+    {
+        return Err(not_empty(&named, &holds));
+    }
+    refuse_missing(located, Some(request.slot))?;
+    check_spared(&located.survey, request.slot)?;
+    Ok(named)
 }
 
 fn inactive(
@@ -88,33 +114,19 @@ fn inactive(
     located: &Located,
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
-    let works = slot_works(request, located)?;
+    let named = checked(request, session, located)?;
     // A stale member that is re-added may be among the drives given.
     let drives: Vec<_> =
         request.drives.iter().filter(|path| !same_file(path, &request.with)).cloned().collect();
-    let is_member = located.survey.drives.iter().zip(&located.drives.opened).any(|(at, named)| {
-        matches!(at.role, DriveRole::Member { .. }) && same_file(named.drive.path(), &request.with)
-    });
-    if is_member {
-        return Err(CliError::InService { label: request.with.display().to_string() });
-    }
-    let named = session.open(&request.with, Access::Exclusive)?;
-    refuse_worse_way(&named, &session.ring, &session.handle)?;
-    // Only after the new drive was opened: a missing one must not cost a working member.
-    refuse_working(request.slot, works, request.yes_destroy)?;
-    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
-    if let Some(holds) = session.executor.run(holdings(&named))?
-        && !consent.covers(&named, &holds)
-    {
-        return Err(not_empty(&named, &holds));
-    }
-    let started = start_whole(session, &drives, located, Some(request.slot), output)?;
+    let new = std::slice::from_ref(&named);
+    let started = start_whole(session, &drives, located, Some(request.slot), new, output)?;
     assert!(!in_slots(&started.slots, &request.with), "the new drive is locked by this process");
     let (volume, slot) = (started.volume.clone(), request.slot);
     let progress = Progress::new(output, "rebuild");
     let uuid = MemberUuid(random_uuid()?);
     let job = async move {
-        volume.replace(slot, named.member.clone(), uuid).await?;
+        let replaced = volume.replace(slot, named.member.clone(), uuid).await;
+        replaced.map_err(|error| explained(error, slot, &named, &volume.status()))?;
         volume.close().await?;
         Ok::<_, CliError>(())
     };

@@ -58,7 +58,7 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
             })?
         }
         None => {
-            let started = start_whole(&session, &request.drives, &located, None, output)?;
+            let started = start_whole(&session, &request.drives, &located, None, &[], output)?;
             let volume = started.volume.clone();
             let job = async move {
                 let report = volume.scrub().await?;

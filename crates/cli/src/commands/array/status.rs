@@ -1,25 +1,28 @@
 //! `zoneweave array status`: the state of an array or of all shards of a volume.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use zoneweave_linux::Drive;
 
 use crate::control::{Client, Request, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::Session;
+use crate::session::{NamedDrive, Session};
 use crate::shards::{ShardedDrives, by_shard};
-use crate::start::locate;
-use crate::status::{ArrayStatus, VolumeStatus, inactive_status, render_volume};
+use crate::start::{Contact, Located, find};
+use crate::status::{ArrayStatus, Unknown, VolumeStatus, inactive_status, render_volume};
 
 #[derive(Args)]
 pub(crate) struct StatusOf {
     /// Drives of the array, or of all shards of a volume (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// Exit with 0 if healthy, 10 if degraded and rebuilding, 11 if degraded, 12 if failed or
-    /// unknown
+    /// Exit with 0 if healthy, 10 rebuilding, 11 degraded, 12 failed, 13 damaged (blocks could not
+    /// be read), 14 unknown (too few drives named, or served by someone else), 5 if its server
+    /// does not answer
     #[arg(long)]
     check: bool,
 }
@@ -27,11 +30,11 @@ pub(crate) struct StatusOf {
 pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let volume = match by_shard(&session, &request.drives)? {
-        None => VolumeStatus::One(Box::new(of(&session, &request.drives)?)),
+        None => VolumeStatus::One(Box::new(of(&session, &request.drives, output)?)),
         Some(sharded) => of_shards(&session, &sharded, output)?,
     };
     output.result("array-status", &volume, |output| render_volume(&volume, output));
-    Ok(if request.check { volume.check() } else { Exit::Done })
+    Ok(volume.exit(request.check))
 }
 
 /// The status of all shards. Shards without a named drive are asked from their servers.
@@ -44,20 +47,54 @@ fn of_shards(
     let mut known = Vec::new();
     for (number, drives) in sharded.of_shards.iter().enumerate() {
         if !drives.is_empty() {
-            known.push(of(session, drives)?);
-        } else if let Some(client) = Client::connect(&socket_of(sharded.array(number)))? {
-            known.push(parse_status(client.ask(&Request::Status, |_| {})?)?);
+            known.push(of(session, drives, output)?);
+        } else if let Ok(Some(client)) = Client::connect(&socket_of(sharded.array(number)))
+            && let Ok(answer) = client.ask(&Request::Status, |_| {})
+        {
+            known.push(parse_status(answer)?);
         }
     }
     Ok(VolumeStatus::of_shards(sharded.of_shards.len(), known))
 }
 
-fn of(session: &Session, drives: &[PathBuf]) -> Result<ArrayStatus, CliError> {
-    let located = locate(session, drives)?;
-    match located.client {
-        Some(client) => parse_status(client.ask(&Request::Status, |_| {})?),
-        None => inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray),
+/// Time that the drives of a killed server may stay locked.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArrayStatus, CliError> {
+    let (located, contact) = find(session, drives)?;
+    let inactive = || inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray);
+    let silent = |error: CliError| Ok(inactive()?.unknown(&Unknown::Silent(error.to_string())));
+    let client = match contact {
+        Contact::Server(client) => client,
+        Contact::Former(client, error) => {
+            output.warning(&error);
+            client
+        }
+        Contact::Copies(error) => return Err(error),
+        Contact::Silent(error @ CliError::ServerOfAnother { .. }) => {
+            output.warning(&error);
+            return elsewhere(&located, inactive()?);
+        }
+        Contact::Silent(error) => return silent(error),
+        Contact::Nobody => {
+            let opened = &located.drives.opened;
+            let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
+            return match opened.iter().any(is_locked) {
+                true => elsewhere(&located, inactive()?),
+                false => inactive(),
+            };
+        }
+    };
+    match client.ask(&Request::Status, |_| {}) {
+        Ok(answer) => parse_status(answer),
+        Err(error) if error.is_silence() => silent(error),
+        Err(error) => Err(error),
     }
+}
+
+fn elsewhere(located: &Located, status: ArrayStatus) -> Result<ArrayStatus, CliError> {
+    let socket = located.socket.clone().ok_or(CliError::NoArray)?;
+    Ok(status.unknown(&Unknown::Elsewhere(socket)))
 }
 
 /// Parses the status sent by a server.

@@ -19,6 +19,9 @@ use crate::writing::with_spares;
 /// Period of the health check.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
+/// Why a former member is no spare.
+const USELESS_SPARE: &str = "it was a member of this array and missed writes; `zoneweave array replace` re-adds it to a slot";
+
 /// An array in service.
 pub(super) struct Engine {
     pub(super) config: ArrayConfig,
@@ -34,7 +37,7 @@ impl Engine {
         order: &Order,
         output: &Output,
     ) -> Result<Self, CliError> {
-        let Order { served, drives, spares, index_memory, .. } = order;
+        let Order { served, drives, spares, useless_spares, index_memory, .. } = order;
         let spares = spares.iter().map(|path| Ok(session.open(path, Access::Exclusive)?));
         let spares: Vec<_> = spares.collect::<Result<_, CliError>>()?;
         let geometries = spares.iter().map(|spare| spare.member.geometry());
@@ -53,6 +56,9 @@ impl Engine {
         let (ring, handle) = (&session.ring, &session.handle);
         let service = Service::new(ring, handle, config.clone(), volume, slots, others);
         let service = Rc::new(service);
+        for path in useless_spares {
+            service.refuse_spare(path, USELESS_SPARE);
+        }
         // Fails if another server has this array.
         let control = ControlServer::start(ring, handle, config.array, service.clone())?;
         Ok(Self { config, service, control, spares })
@@ -94,9 +100,12 @@ impl Engine {
     /// Closes the control socket and the servers, then shuts the volume down.
     pub(super) fn close(self, session: &Session, output: &Output) -> Result<(), CliError> {
         self.control.close();
-        Ok(session.executor.run(async {
+        let closed = session.executor.run(async {
             stop_servers(self.service.release(), output).await;
             self.service.volume().close().await
-        })?)
+        });
+        // Jobs that this has ended, too.
+        self.tell_news(output);
+        Ok(closed?)
     }
 }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
-use zoneweave_raid::log::limits::check_drive;
-use zoneweave_raid::log::{ReplaceError, survey};
+use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_raid::shards::Shard;
+use zoneweave_zoned::ZonedDeviceExt;
 
 use super::{LEAST_INDEX_MEMORY, Served};
+use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
 use crate::error::{CliError, usage};
 use crate::format::bytes;
@@ -24,6 +25,10 @@ pub(super) struct Order {
     pub(super) drives: Vec<PathBuf>,
     /// Blank drives for hot spares.
     pub(super) spares: Vec<PathBuf>,
+    /// Drives given as spares that hold something, with a description.
+    written_spares: Vec<(PathBuf, String)>,
+    /// Those of them that were members of this array, and missed writes.
+    pub(super) useless_spares: Vec<PathBuf>,
     /// Limit of the in-memory index, in bytes.
     pub(super) index_memory: Option<u64>,
     /// Its shard and UUID, for a sharded volume.
@@ -71,32 +76,48 @@ pub(super) fn orders(
     output: &Output,
 ) -> Result<Vec<Order>, CliError> {
     let spares = sort_spares(session, &request.spare)?;
-    let members = spares.iter().filter(|(_, blank)| !blank).map(|(path, _)| path);
+    let members = spares.iter().filter(|(_, holds)| holds.is_some()).map(|(path, _)| path);
     let drives: Vec<_> = request.drives.iter().chain(members).cloned().collect();
     let Some(sharded) = by_shard(session, &drives)? else {
-        let spares = spares.into_iter().filter(|(_, blank)| *blank).map(|(path, _)| path);
-        let (served, index_memory) = (request.clone(), request.index_memory);
-        let spares = spares.collect();
-        let order = Order { served, drives, spares, index_memory, shard: None };
-        look_ahead(session, &order)?;
-        return Ok(vec![order]);
+        let order = Order {
+            served: request.clone(),
+            drives,
+            spares: spares_of(0, 1, &spares),
+            written_spares: written(&spares),
+            useless_spares: Vec::new(),
+            index_memory: request.index_memory,
+            shard: None,
+        };
+        return Ok(vec![look_ahead(session, order)?]);
     };
     sharded.tell_strangers(output);
     sharded.refuse_missing()?;
+    for (path, holds) in written(&spares) {
+        if !sharded.of_shards.iter().any(|drives| drives.contains(&path)) {
+            let (drive, name) = (path.display().to_string(), sharded.name.clone());
+            return Err(CliError::SpareHolds { drive, name, holds });
+        }
+    }
     let shards = sharded.of_shards.len();
     let index_memory = share(request.index_memory, shards)?;
     let order = |number: usize| Order {
         served: request.clone(),
         drives: sharded.of_shards[number].clone(),
         spares: spares_of(number, shards, &spares),
+        written_spares: written(&spares),
+        useless_spares: Vec::new(),
         index_memory,
         shard: Shard::new(number, shards).map(|shard| (shard, sharded.array(number))),
     };
-    let orders: Vec<_> = (0..shards).map(order).collect();
-    for order in &orders {
-        look_ahead(session, order).map_err(|error| order.failed(error))?;
-    }
-    Ok(orders)
+    let looked = (0..shards)
+        .map(order)
+        .map(|order| look_ahead(session, order.clone()).map_err(|error| order.failed(error)));
+    looked.collect()
+}
+
+/// Spares with contents.
+fn written(spares: &[GivenSpare]) -> Vec<(PathBuf, String)> {
+    spares.iter().filter_map(|(path, holds)| Some((path.clone(), holds.clone()?))).collect()
 }
 
 /// Index memory of each shard, in bytes.
@@ -112,16 +133,16 @@ fn share(index_memory: Option<u64>, shards: usize) -> Result<Option<u64>, CliErr
 
 /// Blank spares of this shard. Spares that are members keep their turn, so that the others stay
 /// with their shard.
-fn spares_of(number: usize, shards: usize, spares: &[(PathBuf, bool)]) -> Vec<PathBuf> {
+fn spares_of(number: usize, shards: usize, spares: &[GivenSpare]) -> Vec<PathBuf> {
     let own = spares.iter().skip(number).step_by(shards);
-    own.filter(|(_, blank)| *blank).map(|(path, _)| path.clone()).collect()
+    own.filter(|(_, holds)| holds.is_none()).map(|(path, _)| path.clone()).collect()
 }
 
-/// Checks, without writing, that the array would start and that its spares fit.
-fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
+/// Checks, without writing, that the array would start and that its spares can be spares.
+fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
     let beside_others = order.shard.is_some() && !order.served.force;
-    if !beside_others && order.spares.is_empty() {
-        return Ok(());
+    if !beside_others && order.spares.is_empty() && order.written_spares.is_empty() {
+        return Ok(order);
     }
     let drives = session.open_some(&order.drives, Access::Look)?;
     let found = session.executor.run(survey(offer(&drives.opened)));
@@ -129,38 +150,53 @@ fn look_ahead(session: &Session, order: &Order) -> Result<(), CliError> {
         return Err(refusal.into());
     }
     // The start itself refuses drives without an array.
-    let Some(record) = found.membership else { return Ok(()) };
-    let fits =
-        |path: &PathBuf| check_spare(&record.config, &session.open(path, Access::Exclusive)?);
-    order.spares.iter().try_for_each(fits)
+    let Some(record) = found.membership else { return Ok(order) };
+    for path in &order.spares {
+        check_spare(session, &record.config, &session.open(path, Access::Exclusive)?)?;
+    }
+    for (verdict, named) in found.drives.iter().zip(&drives.opened) {
+        let is_it = |(path, _): &&(PathBuf, String)| path == named.drive.path();
+        let Some((path, holds)) = order.written_spares.iter().find(is_it) else { continue };
+        match verdict.role {
+            DriveRole::Member { .. } => {}
+            // A spare became a member and was lost again: the command of the server is the same.
+            DriveRole::Stale { .. } => order.useless_spares.push(path.clone()),
+            DriveRole::Foreign { array } if array == record.config.array => {
+                order.useless_spares.push(path.clone());
+            }
+            _ => {
+                let (drive, name) = (named.label.clone(), record.config.name.clone());
+                return Err(CliError::SpareHolds { drive, name, holds: holds.clone() });
+            }
+        }
+    }
+    Ok(order)
 }
 
 /// Checks that a drive could become a member: the write layout depends on the spares too.
-fn check_spare(config: &ArrayConfig, spare: &NamedDrive) -> Result<(), CliError> {
-    let geometry = spare.member.geometry();
-    let unfit = |error| {
+fn check_spare(
+    session: &Session,
+    config: &ArrayConfig,
+    spare: &NamedDrive,
+) -> Result<(), CliError> {
+    let zones = session.executor.run(spare.member.report());
+    let zones =
+        zones.map_err(|status| CliError::DriveFailed { label: spare.label.clone(), status })?;
+    check_fit(config, spare, &zones).map_err(|error| {
         let (drive, name) = (spare.label.clone(), config.name.clone());
         CliError::SpareUnfit { drive, name, error }
-    };
-    check_drive(geometry, config.write_unit, config.log().chunk_blocks, config.log().tabled)
-        .map_err(|error| unfit(ReplaceError::DoesNotFit(error)))?;
-    if geometry.zones >= config.zones && geometry.zone_capacity >= config.zone_capacity {
-        return Ok(());
-    }
-    Err(unfit(ReplaceError::TooSmall {
-        zones: geometry.zones,
-        capacity: geometry.zone_capacity,
-        needed_zones: config.zones,
-        needed_capacity: config.zone_capacity,
-    }))
+    })
 }
 
-/// Sorts spares: `true` for a blank drive, `false` for one that is a member already.
-fn sort_spares(session: &Session, paths: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, CliError> {
+/// A drive given as a spare, and a description of its contents; `None` if it is blank.
+type GivenSpare = (PathBuf, Option<String>);
+
+/// Examines the drives given as spares.
+fn sort_spares(session: &Session, paths: &[PathBuf]) -> Result<Vec<GivenSpare>, CliError> {
     let sorted = paths.iter().map(|path| {
         let named = session.open(path, Access::Exclusive)?;
         let holds = session.executor.run(holdings(&named))?;
-        Ok((path.clone(), holds.is_none()))
+        Ok((path.clone(), holds.map(|holds| holds.text)))
     });
     sorted.collect()
 }
@@ -171,8 +207,9 @@ mod tests {
 
     #[test]
     fn spares_stay_with_their_shard() {
-        let spare = |name: &str, blank| (PathBuf::from(name), blank);
-        let spares = [spare("a", false), spare("b", true), spare("c", true)];
+        let spare =
+            |name: &str, holds: Option<&str>| (PathBuf::from(name), holds.map(str::to_owned));
+        let spares = [spare("a", Some("data")), spare("b", None), spare("c", None)];
         assert_eq!(spares_of(0, 2, &spares), [PathBuf::from("c")]);
         assert_eq!(spares_of(1, 2, &spares), [PathBuf::from("b")]);
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::array::member::MemberErrors;
+use crate::array::stop::StopReason;
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::{Counters, Progress};
 use crate::log::engine::memory::{Memory, memory};
@@ -152,10 +153,8 @@ pub struct VolumeStatus {
     pub scheme: String,
     /// Health in one word.
     pub health: Health,
-    /// Why it is not healthy.
-    pub why: Option<String>,
-    /// The recommended action.
-    pub action: Option<String>,
+    /// Why writes have stopped, as text.
+    pub stopped: Option<&'static str>,
     /// Version of the membership.
     pub epoch: u64,
     /// Size of the volume in bytes.
@@ -215,7 +214,13 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         seen_ns_ago: now.since(member.seen).0,
     });
     let members: Vec<_> = members.collect();
-    let (health, why, action) = judge(core, &members);
+    let health = match state.array.stopped {
+        Some(_) => Health::Failed,
+        None if members.iter().all(|member| member.state == MemberHealth::Online) => {
+            Health::Healthy
+        }
+        None => Health::Degraded,
+    };
     let leftover = state.segments.iter().filter(|(_, s)| s.is_to_go());
     let leftover = leftover.count();
     let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid()).sum::<u64>()
@@ -228,8 +233,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         array: state.array.config.array.to_string(),
         scheme: state.array.scheme().to_string(),
         health,
-        why,
-        action,
+        stopped: state.array.stopped.map(StopReason::text),
         epoch: state.array.epoch.number,
         size_bytes: state.array.config.log().volume_blocks * 4096,
         mapped_bytes: mapped * 4096,
@@ -296,40 +300,6 @@ pub(in crate::log) fn segment_statuses(core: &Core) -> Vec<SegmentStatus> {
 
 fn table_bytes(segment: &Segment) -> u64 {
     segment.table.as_ref().map_or(0, StripeTable::bytes)
-}
-
-fn judge(core: &Core, members: &[MemberStatus]) -> (Health, Option<String>, Option<String>) {
-    let state = core.state.borrow();
-    let bad: Vec<_> =
-        members.iter().filter(|member| member.state != MemberHealth::Online).collect();
-    let describe = |member: &&MemberStatus| match &member.reason {
-        Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
-        None => format!("slot {} {}", member.slot, member.state),
-    };
-    let why = bad.iter().map(describe).collect::<Vec<_>>().join("; ");
-    if let Some(reason) = state.array.stopped {
-        let (why, action) = if bad.is_empty() {
-            (reason.to_string(), "replace the failing drive, and restart")
-        } else {
-            let action = "bring back the missing drives and restart; do not create a new array";
-            (format!("{reason} ({why})"), action)
-        };
-        return (Health::Failed, Some(why), Some(action.to_owned()));
-    }
-    let Some(first) = bad.first() else { return (Health::Healthy, None, None) };
-    let action = if core.rebuild_progress.get().is_some() {
-        "none: a rebuild is running; do not remove another drive".to_owned()
-    } else {
-        let which = match bad.len() {
-            1 => "the drive".to_owned(),
-            some => format!("the {some} drives, one after the other"),
-        };
-        format!(
-            "replace {which}: zoneweave array replace DRIVE... --slot {} --with NEWDRIVE",
-            first.slot
-        )
-    };
-    (Health::Degraded, Some(why), Some(action))
 }
 
 #[cfg(test)]

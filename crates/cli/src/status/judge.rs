@@ -1,0 +1,230 @@
+//! The health of an array in one word, why it is not healthy, and what to do.
+//!
+//! | members | health | action |
+//! |---|---|---|
+//! | all online, and every block could be read | HEALTHY | |
+//! | all others are being rebuilt | REBUILDING | none |
+//! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, also while another slot is rebuilt |
+//! | a slot has no drive, and a spare or a replacement waits for it | DEGRADED | none |
+//! | a rebuild has stopped, or the array is not served | DEGRADED | restart or serve it |
+//! | blocks could not be read | DAMAGED | restore them; and as above |
+//! | writes have stopped, or the array cannot start | FAILED | bring drives back |
+
+use zoneweave_raid::log::MemberHealth;
+use zoneweave_zoned::BLOCK_BYTES;
+
+use super::{DRIVES, Health, MemberStatus, SpareState, SpareStatus, WaitingStatus};
+use crate::format::{bytes, slots};
+
+/// The rebuild of an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Rebuild {
+    /// None runs. If a slot is being rebuilt, its rebuild has stopped.
+    #[default]
+    None,
+    /// One runs, or is about to go on after a restart.
+    Runs,
+}
+
+/// Facts that decide the verdict.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Facts<'a> {
+    pub members: &'a [MemberStatus],
+    /// Further drives that may be lost, whichever they are.
+    pub losses_left: usize,
+    /// Why writes have stopped, or why the array cannot start.
+    pub stopped: Option<&'a str>,
+    /// Whether a server runs; without one, `stopped` says what to do.
+    pub is_served: bool,
+    pub rebuild: Rebuild,
+    pub waiting: &'a [WaitingStatus],
+    pub spares: &'a [SpareStatus],
+    /// Blocks that could not be read, nor restored from other drives.
+    pub lost_blocks: u64,
+}
+
+/// Health, reason and action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub health: Health,
+    pub why: Option<String>,
+    pub action: Option<String>,
+}
+
+/// Judges an array.
+pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
+    let bad = facts.bad();
+    let described = facts.described();
+    if let Some(stopped) = facts.stopped {
+        let (why, action) = match (facts.is_served, bad.is_empty()) {
+            (true, true) => {
+                (stopped.to_owned(), "replace the failing drive, and restart".to_owned())
+            }
+            (true, false) => (format!("{stopped} ({described})"), facts.bring_back()),
+            (false, true) => ("it cannot start".to_owned(), stopped.to_owned()),
+            (false, false) => (described, stopped.to_owned()),
+        };
+        return Verdict { health: Health::Failed, why: Some(why), action: Some(action) };
+    }
+    let members = (!bad.is_empty()).then(|| facts.members_verdict());
+    let (health, action) = members.unzip();
+    let health = health.unwrap_or(Health::Healthy);
+    let why = Some(described).filter(|why| !why.is_empty());
+    if facts.lost_blocks == 0 {
+        return Verdict { health, why, action };
+    }
+    let lost = format!(
+        "{} of the volume could not be read, nor restored from other drives",
+        bytes(facts.lost_blocks * BLOCK_BYTES as u64)
+    );
+    let restore = "restore the data from a copy: a block is whole again once it is written";
+    let action = action.filter(|action| !action.starts_with(NOTHING));
+    Verdict {
+        health: Health::Damaged,
+        why: Some(why.map_or(lost.clone(), |why| format!("{lost}; {why}"))),
+        action: Some(action.map_or(restore.to_owned(), |action| format!("{restore}; {action}"))),
+    }
+}
+
+/// How an action begins that is none.
+const NOTHING: &str = "none: ";
+
+impl Facts<'_> {
+    /// Members that are not online.
+    fn bad(&self) -> Vec<&MemberStatus> {
+        self.members.iter().filter(|member| member.state != MemberHealth::Online).collect()
+    }
+
+    /// Slots in one of these states.
+    fn slots_in(&self, states: &[MemberHealth]) -> Vec<u8> {
+        let found = self.members.iter().filter(|member| states.contains(&member.state));
+        found.map(|member| member.slot).collect()
+    }
+
+    /// The state and reason of each member that is not online, and of spares that are no help.
+    fn described(&self) -> String {
+        let words = |member: &&MemberStatus| match &member.reason {
+            Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
+            None => format!("slot {} {}", member.slot, member.state),
+        };
+        let bad = self.bad();
+        let useless = |spare: &&SpareStatus| spare.state == SpareState::GivenUp && !bad.is_empty();
+        let spares = self.spares.iter().filter(useless).map(|spare| {
+            let reason = spare.reason.as_deref().unwrap_or("it failed");
+            format!("the spare {} is unusable: {reason}", spare.shown())
+        });
+        bad.iter().map(words).chain(spares).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Advice for an array whose writes have stopped for lack of drives.
+    fn bring_back(&self) -> String {
+        let lost = self.members.iter().filter(|member| !member.state.is_in_service());
+        let words = |member: &MemberStatus| match member.shown() {
+            Some(drive) => format!("slot {} ({drive})", member.slot),
+            None => format!("slot {}", member.slot),
+        };
+        let lost: Vec<_> = lost.map(words).collect();
+        match lost.is_empty() {
+            true => "restart the server".to_owned(),
+            false => format!(
+                "bring back the drives of {} and restart the server; do not create a new array",
+                lost.join(", ")
+            ),
+        }
+    }
+
+    /// Health and action with members out of service, or being rebuilt.
+    fn members_verdict(&self) -> (Health, String) {
+        let missing = self.slots_in(&[MemberHealth::Missing]);
+        let out = self.slots_in(&[MemberHealth::Failed, MemberHealth::Missing]);
+        let rebuilding = self.slots_in(&[MemberHealth::Rebuilding]);
+        if out.is_empty() {
+            return self.only_rebuilding(&rebuilding);
+        }
+        let action = match self.is_served {
+            true => self.for_vacant(&out, &rebuilding),
+            false => unserved(&out, &missing, self.losses_left),
+        };
+        (Health::Degraded, action)
+    }
+
+    fn only_rebuilding(&self, slots: &[u8]) -> (Health, String) {
+        match (self.rebuild, self.is_served) {
+            (Rebuild::Runs, _) => {
+                let text = format!("{NOTHING}a rebuild is running; do not remove another drive");
+                (Health::Rebuilding, text)
+            }
+            (Rebuild::None, false) => {
+                (Health::Degraded, "serve the array: its rebuild resumes by itself".to_owned())
+            }
+            (Rebuild::None, true) => {
+                let replace = replace(slots[0]);
+                let text = format!(
+                    "the rebuild has stopped: restart the server, which resumes it, or replace the \
+                     drive: {replace}"
+                );
+                (Health::Degraded, text)
+            }
+        }
+    }
+
+    /// The action of a server with vacant slots.
+    fn for_vacant(&self, out: &[u8], rebuilding: &[u8]) -> String {
+        let running = match (rebuilding, self.rebuild) {
+            ([], _) => String::new(),
+            (some, Rebuild::Runs) => format!("{} being rebuilt; ", slots(some)),
+            (some, Rebuild::None) => format!("the rebuild of {} has stopped; ", slots(some)),
+        };
+        let waits = |slot: &&u8| self.waiting.iter().any(|waiting| waiting.slot == **slot);
+        let spare = self.spares.iter().filter(|spare| spare.state == SpareState::Waiting);
+        let mut coming: Vec<_> = (self.waiting.iter())
+            .map(|waiting| format!("{} waits to replace slot {}", waiting.drive, waiting.slot))
+            .collect();
+        let vacant = out.iter().filter(|slot| !waits(slot)).copied();
+        let mut uncovered = Vec::new();
+        let mut spare = spare.map(SpareStatus::shown);
+        for slot in vacant {
+            match spare.next() {
+                Some(spare) => coming.push(format!("the spare {spare} is to replace slot {slot}")),
+                None => uncovered.push(slot),
+            }
+        }
+        let coming = coming.join("; ");
+        match uncovered[..] {
+            [] => format!("{NOTHING}{running}{coming}; do not remove another drive"),
+            [slot] => {
+                let coming = if coming.is_empty() { coming } else { format!("{coming}; ") };
+                format!("{running}{coming}replace the drive of slot {slot}: {}", replace(slot))
+            }
+            [first, ..] => format!(
+                "{running}replace the {} drives, one after the other: {}",
+                uncovered.len(),
+                replace(first)
+            ),
+        }
+    }
+}
+
+/// Advice for slots out of service of an array that is not served; `missing` are those not yet
+/// recorded as failed.
+fn unserved(out: &[u8], missing: &[u8], losses_left: usize) -> String {
+    let first = *missing.first().or(out.first()).expect("a slot is out of service");
+    let them = if out.len() == 1 { "it" } else { "them" };
+    // Only a start may record several as failed.
+    let serve = if missing.len() > 1 { "serve the array without them and " } else { "" };
+    let what = match losses_left {
+        0 => {
+            format!("bring {} back or {serve}replace {them} before another drive fails", slots(out))
+        }
+        _ => format!("{serve}replace {them}"),
+    };
+    format!("{what}: {}", replace(first))
+}
+
+/// The command that replaces the drive of a slot.
+fn replace(slot: u8) -> String {
+    format!("zoneweave array replace {DRIVES} --slot {slot} --with NEWDRIVE")
+}
+
+#[cfg(test)]
+mod tests;
