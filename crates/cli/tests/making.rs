@@ -170,3 +170,103 @@ fn drives_that_hold_something_are_destroyed_on_request_only() {
     place.run(&format!("{again} --yes-destroy")).exits(0);
     place.run("array status d/drive2 d/drive4 d/drive5 --check").exits(0).says("other  HEALTHY");
 }
+
+/// `--data` and `--parity` were refused with every level but `raid`, also where they agree.
+#[test]
+fn chunks_that_agree_with_the_level_are_accepted() {
+    let made = |rest: &str| {
+        let place = Place::with_drives();
+        let ended = place.run(&format!("--json array create v {MEMBERS} --size max {rest}"));
+        ended.exits(0).document("array-create")["scheme"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(made("--level raid5 --data 3 --parity 1"), "raid5 3+1");
+    assert_eq!(made("--data 3"), "raid5 3+1");
+    assert_eq!(made("--level raid6 --parity 2"), "raid6 2+2");
+    assert_eq!(made("--level raid01 --data 2 --parity 2"), "raid01 2+2");
+    assert_eq!(made("--level raid --data 3"), "raid5 3+1");
+    let place = Place::with_drives();
+    let create = |rest: &str| place.run(&format!("array create v {MEMBERS} --size max {rest}"));
+    create("--level raid5 --data 2")
+        .exits(2)
+        .complains("raid5 on 4 drives has 3 data and 1 parity");
+    create("--level raid0 --parity 1").exits(2).complains("4 data and 0 parity chunks");
+}
+
+/// A volume as large as possible was written at nine times amplification, once it was full.
+#[test]
+fn a_reserve_is_left_unless_the_size_says_otherwise() {
+    let created = |rest: &str| {
+        let place = Place::new();
+        place.run("emu create d --drives 4 --zones 64 --zone-capacity 256KiB").exits(0);
+        let ended = place.run(&format!("--json array create v {MEMBERS} {rest}")).exits(0);
+        let document = ended.document("array-create");
+        let number = |name: &str| document[name].as_f64().unwrap();
+        (number("size_bytes"), number("reserve_percent"), ended.stderr)
+    };
+    let (size, percent, told) = created("--size max");
+    assert!((20.0..20.2).contains(&percent), "{percent}");
+    assert!(!told.contains("warning"), "{told}");
+    let (least, few, _) = created("--size max --reserve 0");
+    assert!(least > size * 1.1 && few < 10.0, "{least} of {size}, {few}");
+    let (_, _, told) = created(&format!("--size {least}"));
+    assert!(told.contains("random writes cost about"), "{told}");
+    let (half, percent, _) = created("--size max --reserve 100");
+    assert!((100.0..102.0).contains(&percent) && half < size, "{percent}");
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 64 --zone-capacity 256KiB").exits(0);
+    let refused = place.run(&format!("array create v {MEMBERS} --size {size} --reserve 40"));
+    refused.exits(2).complains("40 % of reserve leave at most");
+}
+
+/// A shell puts drive10 before drive2, which gave it slot 2.
+#[test]
+fn drives_get_slots_in_the_order_of_their_numbers() {
+    let place = Place::new();
+    place.run("emu create d --drives 11 --zones 16 --zone-capacity 256KiB").exits(0);
+    let glob = "d/drive0 d/drive1 d/drive10 d/drive2 d/drive3 d/drive4";
+    let made = place.run(&format!("--json array create v {glob} --size max")).exits(0);
+    let drives = made.document("array-create")["drives"].clone();
+    assert_eq!((&drives[2], &drives[5]), (&"d/drive2".into(), &"d/drive10".into()));
+    let list = place.run("--json array list d").exits(0).document("array-list");
+    assert_eq!(
+        (&list["drives"][10]["path"], &list["drives"][10]["slot"]),
+        (&"d/drive10".into(), &5.into())
+    );
+    // Another order is what the operator wants.
+    let own = "d/drive9 d/drive5 d/drive8";
+    let made = place.run(&format!("--json array create w {own} --size max")).exits(0);
+    assert_eq!(made.document("array-create")["drives"][1], "d/drive5");
+}
+
+/// Half of each drive was lost without a word.
+#[test]
+fn the_space_that_unequal_drives_waste_is_reported() {
+    let place = Place::new();
+    place.run("emu create a --drives 2 --zones 32 --zone-capacity 256KiB").exits(0);
+    place.run("emu create b --drives 2 --zones 16 --zone-capacity 512KiB").exits(0);
+    let made = place.run("--json array create v a/drive0 a/drive1 b/drive0 b/drive1 --size max");
+    let made =
+        made.exits(0).complains("the drives differ, and 16 zones of 256 KiB are used of each");
+    let made = made.complains("4 MiB of a/drive0, 4 MiB of a/drive1, 4 MiB of b/drive0");
+    assert_eq!(made.document("array-create")["unused_bytes"], 16 << 20);
+}
+
+#[test]
+fn the_status_fits_a_terminal() {
+    let place = Place::with_array();
+    let fits = |drives: &str| {
+        let status = place.run(&format!("array status {drives}")).exits(0);
+        for line in status.stdout.lines() {
+            let is_path = !line.trim().contains(' ') || line.contains("zoneweave array ");
+            assert!(line.chars().count() <= 80 || is_path, "{line}");
+        }
+    };
+    fits(MEMBERS);
+    let server = place.serve(&format!("{MEMBERS} --spare d/drive4"));
+    fits("d/drive0");
+    place.run("array fail d/drive0 --slot 1").exits(0);
+    fits("d/drive0");
+    server.stop();
+    fits("d/drive0 d/drive2 d/drive3 d/drive4");
+    fits("d/drive0");
+}

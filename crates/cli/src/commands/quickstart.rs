@@ -14,6 +14,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 use super::array::create::{self, Durability, Level};
 use super::emu::{self, Made, create_quietly, drive_paths};
 use super::serve::{Nbd, Served, serve_nbd, uri};
+use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{self, VolumeSize};
@@ -90,7 +91,7 @@ fn find_drives(directory: &Path) -> Vec<PathBuf> {
     let entries = |directory: &Path| {
         let entries = fs::read_dir(directory).into_iter().flatten().flatten();
         let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
-        paths.sort();
+        paths.sort_by(|one, other| natural_order(one, other));
         paths
     };
     let (directories, mut files): (Vec<_>, Vec<_>) =
@@ -190,7 +191,7 @@ fn ignored(request: &Quickstart, found: &Found) -> Vec<String> {
     ignored
         .extend(other.map(|asked| format!("--drives {asked} is ignored: the array has {columns}")));
     if let Some(level) = request.level
-        && create::scheme_of(level, columns, None).ok() != Some(array.scheme)
+        && create::scheme_of(level, columns, (None, None)).ok() != Some(array.scheme)
     {
         let level = level.to_possible_value();
         let level = level.as_ref().map_or("", |value| value.get_name());
@@ -211,6 +212,7 @@ fn make_array(
         data: None,
         parity: None,
         size: VolumeSize::Largest,
+        reserve: None,
         shards: 1,
         chunk: None,
         group_rows: create::GROUP_ROWS,
@@ -219,7 +221,7 @@ fn make_array(
         yes_destroy: false,
         destroy: Vec::new(),
     };
-    let config = create::make(&create, output)?.swap_remove(0);
+    let config = create::make(&create, output)?.configs.swap_remove(0);
     output.note(format_args!("created array {} ({})", config.name, config.scheme));
     Ok(config)
 }

@@ -1,5 +1,7 @@
 //! `zoneweave array create`.
 
+mod sizes;
+
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -10,9 +12,10 @@ use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
 use zoneweave_raid::log::{CreateError, CreateOptions, create};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
-use zoneweave_zoned::BLOCK_BYTES;
+use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt};
 
 use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
+use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{self, VolumeSize};
@@ -21,6 +24,7 @@ use crate::session::{
     Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_worse_way,
 };
 use crate::status::ShardStatus;
+use sizes::{RESERVE_PERCENT, little_reserve, reserve_of, unequal, unused_bytes, with_reserve};
 
 /// Blocks of a chunk, unless another size is chosen.
 pub(crate) const CHUNK_BLOCKS: u32 = 4;
@@ -33,21 +37,27 @@ pub(crate) const GROUP_ROWS: u32 = 256;
 pub(crate) struct Create {
     /// Name of the array: letters, digits and . _ -
     pub name: String,
-    /// Drives of the array; slots are numbered from 0 in this order
+    /// Drives of the array; slots are numbered from 0 in this order. Drives in the alphabetical
+    /// order of a shell's drive* are sorted by number, drive10 after drive9
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
     /// RAID level
     #[arg(long, value_enum, default_value_t = Level::Raid5)]
     pub level: Level,
-    /// Data chunks per stripe (only with --level raid)
+    /// Data chunks per stripe: chosen with --level raid, else as the level has them
     #[arg(long, value_name = "K")]
     pub data: Option<usize>,
-    /// Parity chunks per stripe, the number of drives that may fail (only with --level raid)
+    /// Parity chunks per stripe, the number of drives that may fail: as --data
     #[arg(long, value_name = "M")]
     pub parity: Option<usize>,
-    /// Size of the volume, e.g. 2GiB, or max
+    /// Size of the volume, e.g. 2GiB, or max (as large as --reserve allows)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
     pub size: VolumeSize,
+    /// Space that stays free for relocation, in percent of the volume [default: 20 with --size
+    /// max]. Of a full volume under random writes, each block then costs about 3 writes; with 10,
+    /// 6; with 5, the least, 10
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=1000))]
+    pub reserve: Option<u32>,
     /// Split the volume over N arrays, each on an equal run of consecutive drives. A server runs
     /// each shard in its own thread, so that one CPU does not limit a volume of many drives
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=Shard::MOST as i64))]
@@ -126,15 +136,29 @@ struct Created {
     #[serde(skip_serializing_if = "Option::is_none")]
     shards: Option<usize>,
     size_bytes: u64,
+    /// Space for relocation, in percent of the volume, and the blocks written for each that users
+    /// write at random to a full volume.
+    reserve_percent: f64,
+    random_amplification: Option<f64>,
+    /// Space of the drives that is not used, as they differ.
+    unused_bytes: u64,
     chunk_bytes: u64,
     group_rows: u32,
     mode: &'static str,
     drives: Vec<PathBuf>,
 }
 
+/// An array, or the arrays of a volume.
+pub(crate) struct Made {
+    pub configs: Vec<ArrayConfig>,
+    unused_bytes: u64,
+}
+
 pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
-    let configs = make(request, output)?;
+    let request = &in_natural_order(request);
+    let Made { configs, unused_bytes } = make(request, output)?;
     let config = &configs[0];
+    let (reserve_percent, random_amplification) = reserve_of(config);
     let shards = configs.len();
     let created = Created {
         name: config.name.clone(),
@@ -142,6 +166,9 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         scheme: config.scheme.to_string(),
         shards: (shards > 1).then_some(shards),
         size_bytes: volume_blocks(&configs) * BLOCK_BYTES as u64,
+        reserve_percent,
+        random_amplification,
+        unused_bytes,
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.log().group_rows,
         mode: if config.log().tabled { "zone-append" } else { "zone-write" },
@@ -150,7 +177,7 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
     output.result("array-create", &created, |output| {
         let times = created.shards.map(|shards| format!("{shards} x ")).unwrap_or_default();
         output.line(format_args!(
-            "{}  {times}{} · {} · {} chunks · {}",
+            "{}  {times}{} · {} · {reserve_percent:.0} % reserve · {} chunks · {}",
             created.name,
             created.scheme,
             format::bytes(created.size_bytes),
@@ -178,27 +205,40 @@ fn volume_blocks(configs: &[ArrayConfig]) -> u64 {
     shards::volume_blocks(least, configs.len())
 }
 
-/// Creates the array, or one array per shard.
-pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>, CliError> {
-    check_name(&request.name)?;
-    let general = request.data.is_some() || request.parity.is_some();
-    if general && request.level != Level::Raid {
-        return Err(usage("data")("--data and --parity need --level raid".to_owned()));
+/// The request with its drives in the order of their numbers, if they are in that of a shell, which
+/// puts `drive10` before `drive2`.
+fn in_natural_order(request: &Create) -> Create {
+    let mut request = request.clone();
+    if request.drives.is_sorted() {
+        request.drives.sort_by(|one, other| natural_order(one, other));
     }
+    request
+}
+
+/// Creates the array, or one array per shard.
+pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> {
+    check_name(&request.name)?;
     let of_each = of_each_shard(request.drives.len(), request.shards.into())?;
-    let scheme = scheme_of(request.level, of_each, request.data.zip(request.parity))?;
+    let scheme = scheme_of(request.level, of_each, (request.data, request.parity))?;
     let session = Session::new()?;
     let drives = session.open_all(&request.drives, Access::Exclusive)?;
     let worse = |named| refuse_worse_way(named, &session.ring, &session.handle);
     drives.iter().try_for_each(worse)?;
     let volume = ArrayUuid(random_uuid()?);
-    let mut all = Vec::new();
+    let (mut all, mut unused) = (Vec::new(), 0);
     for (number, drives) in drives.chunks(of_each).enumerate() {
         let shard = Shard::new(number, request.shards.into()).expect("one of so many");
         let options = options(request, scheme, shard, volume, drives)?;
+        let failed = |error: CliError| error.of(ShardStatus::of(shard));
         // Report every error before the operator is asked to give up data.
-        let planned = plan(&offer(drives), &options);
-        planned.map_err(|error| CliError::from(error).of(ShardStatus::of(shard)))?;
+        let planned = plan(&offer(drives), &options).map_err(|error| failed(error.into()))?;
+        let (options, planned) = reserving(&session, request, options, planned, drives)?;
+        unused += unused_bytes(&planned, drives).iter().sum::<u64>();
+        // A reserve that was chosen needs no warning.
+        let little = little_reserve(&planned).filter(|_| request.reserve.is_none());
+        for warning in unequal(&planned, drives).into_iter().chain(little) {
+            output.warning(warning);
+        }
         all.push((options, drives));
     }
     let wipe = may_destroy(&session, &drives, request, output)?;
@@ -208,7 +248,47 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Vec<ArrayConfig>
         let config = session.executor.run(create(&offer(drives), &options));
         made.push(config.map_err(|error| of_shard(shard, error))?);
     }
-    Ok(made)
+    Ok(Made { configs: made, unused_bytes: unused })
+}
+
+/// Options and plan of an array that leaves the reserve; `planned` is the largest possible.
+fn reserving(
+    session: &Session,
+    request: &Create,
+    options: CreateOptions,
+    planned: ArrayConfig,
+    drives: &[NamedDrive],
+) -> Result<(CreateOptions, ArrayConfig), CliError> {
+    let percent = match (request.size, request.reserve) {
+        (VolumeSize::Blocks(_), None) => return Ok((options, planned)),
+        (_, percent) => percent.unwrap_or(RESERVE_PERCENT),
+    };
+    let mut usable_zones = u32::MAX;
+    for named in drives {
+        let zones = session.executor.run(named.member.report());
+        let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+        let usable = zones.map_err(failed)?.iter().filter(|info| is_usable(info)).count();
+        usable_zones = usable_zones.min(u32::try_from(usable).unwrap_or(u32::MAX));
+    }
+    let largest = CreateOptions { volume_blocks: None, ..options.clone() };
+    let most = with_reserve(&plan(&offer(drives), &largest)?, usable_zones, percent);
+    let volume_blocks = match options.volume_blocks {
+        Some(asked) if asked > most => {
+            let most = ByteSize::of_blocks(shards::volume_blocks(most, options.shard.of()));
+            let problem = format!("{percent} % of reserve leave at most {most} for the volume");
+            return Err(usage("reserve")(problem));
+        }
+        Some(asked) => asked,
+        None => most,
+    };
+    let options = CreateOptions { volume_blocks: Some(volume_blocks), ..options };
+    let planned = plan(&offer(drives), &options)?;
+    Ok((options, planned))
+}
+
+/// Whether a zone can be written once it is empty.
+fn is_usable(info: &ZoneInfo) -> bool {
+    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 
 /// An error of an array or shard. Earlier shards have been created.
@@ -273,24 +353,23 @@ fn check_name(name: &str) -> Result<(), CliError> {
     )))
 }
 
-/// The scheme of a level on `drives` drives. Only `raid` uses `parts`, data and parity chunks.
-pub(crate) fn scheme_of(
-    level: Level,
-    drives: usize,
-    parts: Option<(usize, usize)>,
-) -> Result<Scheme, CliError> {
+/// Numbers of data and parity chunks that were given.
+type Parts = (Option<usize>, Option<usize>);
+
+/// The scheme of a level on `drives` drives. Only `raid` is free to have the parts that are given;
+/// those of other levels must agree.
+pub(crate) fn scheme_of(level: Level, drives: usize, parts: Parts) -> Result<Scheme, CliError> {
     let (data, parity) = match level {
         Level::Raid0 => (drives, 0),
         Level::Raid1 => (1, at_least(drives, 2, "raid1")? - 1),
-        Level::Raid4 => {
-            let data = at_least(drives, 3, "raid4")? - 1;
-            return arranged(Arrangement::Fixed, data, 1);
-        }
+        Level::Raid4 => (at_least(drives, 3, "raid4")? - 1, 1),
         Level::Raid5 => (at_least(drives, 2, "raid5")? - 1, 1),
         Level::Raid6 => (at_least(drives, 3, "raid6")? - 2, 2),
         Level::Raid => match parts {
-            Some(parts) => parts,
-            None => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
+            (Some(data), Some(parity)) => (data, parity),
+            (Some(data), None) if data < drives => (data, drives - data),
+            (None, Some(parity)) if parity < drives => (drives - parity, parity),
+            _ => return Err(usage("level")("raid needs --data K and --parity M".to_owned())),
         },
         Level::Raid01 => {
             let half = at_least(drives, 4, "raid01")? / 2;
@@ -298,10 +377,24 @@ pub(crate) fn scheme_of(
                 let message = format!("raid01 needs an even number of drives; {drives} were given");
                 return Err(usage("level")(message));
             }
-            return arranged(Arrangement::Mirrored, half, half);
+            (half, half)
         }
     };
-    arranged(Arrangement::Rotated, data, parity)
+    let agrees = |given: Option<usize>, own| given.is_none_or(|given| given == own);
+    if !agrees(parts.0, data) || !agrees(parts.1, parity) {
+        let level = level.to_possible_value();
+        let level = level.as_ref().map_or("", |value| value.get_name());
+        return Err(usage("data")(format!(
+            "{level} on {drives} drives has {data} data and {parity} parity chunks: leave --data and \
+             --parity out, or choose others with --level raid"
+        )));
+    }
+    let arrangement = match level {
+        Level::Raid01 => Arrangement::Mirrored,
+        Level::Raid4 => Arrangement::Fixed,
+        _ => Arrangement::Rotated,
+    };
+    arranged(arrangement, data, parity)
 }
 
 fn arranged(arrangement: Arrangement, data: usize, parity: usize) -> Result<Scheme, CliError> {
