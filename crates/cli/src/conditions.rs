@@ -4,7 +4,7 @@
 //! The engine checks the same, and more, before it changes a membership. The checks here need only
 //! the superblocks and the drives.
 
-use zoneweave_raid::log::create::superblock_zones;
+use zoneweave_raid::array::repair::fit::superblock_zones;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use zoneweave_raid::log::create::holds_something;
+use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::ZonedDeviceExt;
 

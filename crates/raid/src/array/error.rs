@@ -2,7 +2,7 @@
 //! with the remedy.
 
 use thiserror::Error;
-use zoneweave_zoned::BlockCount;
+use zoneweave_zoned::{BlockCount, Status};
 
 use crate::array::format::envelope::FORMAT_VERSION;
 use crate::array::stop::StopReason;
@@ -129,6 +129,17 @@ pub enum AdminError {
         /// The requested slot.
         slot: Column,
     },
+    /// Writes have stopped; with the reason.
+    #[error("the volume has stopped: {0}")]
+    Stopped(StopReason),
+}
+
+/// Why a rebuild ended early.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum RebuildError {
+    /// The member's drive failed.
+    #[error("the new drive failed: {0}")]
+    DriveFailed(Status),
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),

@@ -9,7 +9,8 @@
 //!    evicts a member that fails a commit.
 //! 6. `io` reads and resets; `health` counts failures and evicts; `eviction` decides whether the
 //!    array can do without a member; `stop` says why writes stopped.
-//! 7. `latency` measures reads and finds slow drives.
+//! 7. `repair` prepares new drives and drives rebuilds.
+//! 8. `latency` measures reads and finds slow drives.
 //!
 //! `error` has the errors of a start and of administrative requests.
 //!
@@ -25,6 +26,7 @@ pub(crate) mod io;
 pub(crate) mod latency;
 pub(crate) mod member;
 pub(crate) mod offered;
+pub mod repair;
 pub mod start;
 pub(crate) mod state;
 pub(crate) mod stop;

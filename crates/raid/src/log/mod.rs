@@ -48,9 +48,11 @@ pub use crate::array::error::AdminError;
 pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
+pub use crate::array::repair::rebuild::Progress;
+pub use crate::array::repair::spares::{SpareState, SparesStatus, TakenSpare};
 pub use crate::array::stop::StopReason;
 pub use crate::log::engine::counters::ClassCounters;
-pub use crate::log::engine::counters::{Counters, Progress};
+pub use crate::log::engine::counters::Counters;
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
     Health, LaneStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
@@ -59,7 +61,6 @@ pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
 pub use crate::log::members::create;
 pub use crate::log::members::create::{CreateError, CreateOptions, create};
-pub use crate::log::members::spares::{SpareState, SparesStatus, TakenSpare};
 pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey,

@@ -133,7 +133,7 @@ impl Volume {
     /// Limits the writes of a rebuild per second, so that users have the rest; from the next batch
     /// on.
     pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {
-        self.core.rebuild_limit.set(bytes_per_second);
+        self.core.rebuild.limit.set(bytes_per_second);
     }
 
     /// Continues a rebuild that a restart interrupted, if there is one.

@@ -1,29 +1,22 @@
 //! The parts that all tasks of the running engine share.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use zoneweave_erasure::Code;
-use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
-use zoneweave_zoned::{BlockCount, ZonedDevice};
+use zoneweave_runtime::{Gate, Handle, Semaphore};
 
-use crate::array::health::Members;
+use crate::array::repair::rebuild::{Progress, RebuildState};
+use crate::array::repair::spares::Spares;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
-use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::counters::Progress;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
-use crate::log::members::spares::Spares;
 use crate::log::write::stripe::Padding;
-use crate::scheme::{Column, Scheme};
+use crate::scheme::Scheme;
 
 /// Blocks of user writes that may be queued or in flight: 64 MiB.
 pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
-
-/// Longest sleep of a throttled rebuild before it checks whether it should end.
-const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
 
 /// The shared parts of the engine.
 pub(in crate::log) struct Core {
@@ -56,14 +49,10 @@ pub(in crate::log) struct Core {
     pub ceilings: Semaphore,
     /// Serialises zone resets of different drives, if resets delay reads.
     pub(in crate::log) resetting: Semaphore,
-    /// Bytes that a rebuild may write per second.
-    pub rebuild_limit: Cell<Option<NonZeroU64>>,
-    /// When the next batch of a rebuild is due.
-    rebuild_due: Cell<Nanos>,
     /// Drives ready to replace lost members.
     pub spares: RefCell<Spares>,
-    /// Progress of a rebuild, while one runs.
-    pub rebuild_progress: Cell<Option<Progress>>,
+    /// The rebuild, while one runs, and its limit.
+    pub rebuild: RebuildState,
     /// Progress of a scrub, while one runs.
     pub scrub_progress: Cell<Option<Progress>>,
     /// Whether new writes are refused, because the volume is being closed.
@@ -105,10 +94,8 @@ impl Core {
             holding: Semaphore::new(pages_held),
             ceilings: Semaphore::new(1),
             resetting: Semaphore::new(1),
-            rebuild_limit: Cell::new(None),
-            rebuild_due: Cell::new(Nanos::ZERO),
             spares: RefCell::default(),
-            rebuild_progress: Cell::new(None),
+            rebuild: RebuildState::default(),
             scrub_progress: Cell::new(None),
             refusing: Cell::new(false),
             closing: Cell::new(false),
@@ -126,29 +113,6 @@ impl Core {
         self.closing.set(true);
         self.changed.open();
         self.unread.open();
-    }
-
-    /// Throttles a rebuild after it has written so much to a member's drive.
-    pub(in crate::log) async fn throttle_rebuild(
-        &self,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-        written: BlockCount,
-    ) {
-        let Some(limit) = self.rebuild_limit.get() else { return };
-        mark(Mark::RebuildThrottled);
-        let bytes = written.data_bytes() as u128;
-        let takes = bytes * 1_000_000_000 / u128::from(limit.get());
-        let takes = Nanos(u64::try_from(takes).unwrap_or(u64::MAX));
-        // Unused bandwidth is not saved up.
-        let due = self.rebuild_due.get().max(self.handle.now()) + takes;
-        self.rebuild_due.set(due);
-        // Neither closing the volume nor evicting the drive waits for a slow rebuild.
-        let goes_on = || !self.closing.get() && self.is_of_member(column, device);
-        while goes_on() && self.handle.now() < due {
-            let slice = self.handle.now() + THROTTLED_AT_A_TIME;
-            self.handle.sleep_until(due.min(slice)).await;
-        }
     }
 
     /// Makes the valid stripes of a segment durable.

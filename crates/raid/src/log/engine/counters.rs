@@ -43,15 +43,6 @@ pub struct Counters {
     pub classes: [ClassCounters; 4],
 }
 
-/// Progress of a long job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Progress {
-    /// Number of segments done.
-    pub done: u64,
-    /// Number of segments, fixed when the job started.
-    pub total: u64,
-}
-
 /// Blocks written to segments of a class, and the cost of reclaiming these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClassCounters {

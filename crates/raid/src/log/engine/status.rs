@@ -5,14 +5,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::array::member::MemberErrors;
+use crate::array::repair::rebuild::Progress;
+use crate::array::repair::spares::SparesStatus;
 use crate::array::stop::StopReason;
 use crate::log::engine::core::Core;
-use crate::log::engine::counters::{Counters, Progress};
+use crate::log::engine::counters::Counters;
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
 use crate::log::format::{MemberState, SegmentId};
 use crate::log::index::cache::IndexPages;
-use crate::log::members::spares::SparesStatus;
 use crate::log::reclaim::amplification::{Amplification, amplification};
 use crate::log::segment::lane::{LaneMode, LaneRequests};
 use crate::log::segment::stripe_table::StripeTable;
@@ -255,7 +256,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         index_pages: state.mapping.index_pages(),
         write_amplification: amplified.data,
         amplification: amplified,
-        rebuild: core.rebuild_progress.get(),
+        rebuild: core.rebuild.progress.get(),
         spares: core.spares.borrow().status(),
         scrub: core.scrub_progress.get(),
         counters,
@@ -305,7 +306,7 @@ fn table_bytes(segment: &Segment) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::members::spares::SpareState;
+    use crate::array::repair::spares::SpareState;
 
     /// JSON and messages have the same words.
     fn words<const N: usize>(states: [impl fmt::Display; N]) -> [String; N] {

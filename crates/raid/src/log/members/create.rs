@@ -1,17 +1,12 @@
 //! Creates an array: a superblock on every drive, nothing else.
 
-use std::collections::BTreeSet;
-use std::rc::Rc;
-
 use thiserror::Error;
-use zoneweave_journal::{SEARCHED_ZONES, TwinLog};
-use zoneweave_zoned::{
-    BlockCount, Status, ZoneAction, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
-};
+use zoneweave_journal::TwinLog;
+use zoneweave_zoned::{BlockCount, Status, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use crate::array::offered::OfferedDrive;
+use crate::array::repair::fit::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::array::superblock_logs::mark_event;
-use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
@@ -246,53 +241,4 @@ async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2]
     }
     superblock_zones(zones)
         .ok_or_else(|| CreateError::NoSuperblockZones { label: drive.label.clone() })
-}
-
-/// Whether a zone can be written once it is empty.
-pub(super) fn is_usable(info: &ZoneInfo) -> bool {
-    !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
-}
-
-/// Whether a zone has contents that a reset would destroy.
-#[must_use]
-pub fn holds_something(info: &ZoneInfo) -> bool {
-    !matches!(info.state, ZoneState::Empty | ZoneState::Offline)
-}
-
-/// Resets every zone with contents, except read-only ones, and verifies it: contents left on a
-/// drive of a mirror could become valid again.
-///
-/// # Errors
-/// The status of the first failed reset; that of a failed write if a zone has contents after two of
-/// them.
-pub async fn empty_drive(device: &Rc<dyn ZonedDevice>, zones: &[ZoneInfo]) -> Result<(), Status> {
-    let to_reset = |info: &&ZoneInfo| holds_something(info) && info.state != ZoneState::ReadOnly;
-    let asked: BTreeSet<_> = zones.iter().filter(to_reset).map(|info| info.zone).collect();
-    let mut left = asked.clone();
-    for _ in 0..2 {
-        for zone in left {
-            device.manage(zone, ZoneAction::Reset).await?;
-        }
-        device.flush().await?;
-        if asked.is_empty() {
-            return Ok(());
-        }
-        let now = device.report().await?;
-        let holding = now.iter().filter(|info| asked.contains(&info.zone) && holds_something(info));
-        left = holding.map(|info| info.zone).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        mark(Mark::DriveNotEmptied);
-    }
-    Err(Status::WriteFault)
-}
-
-/// The superblock zones of a new member: its first two writable zones.
-#[must_use]
-pub fn superblock_zones(zones: &[ZoneInfo]) -> Option<[ZoneId; 2]> {
-    let alive = zones.iter().filter(|info| info.state != ZoneState::Offline);
-    let alive = alive.take(SEARCHED_ZONES);
-    let mut usable = alive.filter(|info| is_usable(info)).map(|info| info.zone);
-    Some([usable.next()?, usable.next()?])
 }

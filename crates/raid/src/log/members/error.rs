@@ -5,7 +5,7 @@ use zoneweave_zoned::BlockCount;
 use zoneweave_zoned::Status;
 use zoneweave_zoned::ZoneId;
 
-use crate::array::error::AdminError;
+use crate::array::error::{AdminError, RebuildError};
 use crate::array::stop::StopReason;
 use crate::log::engine::limits::LimitError;
 use crate::log::write::policy::lanes::PolicyError;
@@ -83,4 +83,13 @@ pub enum ReplaceError {
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),
+}
+
+impl From<RebuildError> for ReplaceError {
+    fn from(error: RebuildError) -> Self {
+        match error {
+            RebuildError::DriveFailed(status) => Self::DriveFailed(status),
+            RebuildError::Stopped(reason) => Self::Stopped(reason),
+        }
+    }
 }

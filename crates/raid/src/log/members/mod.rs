@@ -5,7 +5,7 @@
 //! 3. `reset` resets zones, one drive after the other if that delays reads.
 //! 4. `eviction` gives up what the volume was writing to an evicted member, and evicts one that has
 //!    lost too many zones, or that spoils every segment.
-//! 5. `replace` puts a new drive into a slot; `spares` and `refill` do so without an operator.
+//! 5. `replace` puts a new drive into a slot; `refill` does so with spares, without an operator.
 //! 6. `zone_budget` is the number of zones that writing needs.
 //!
 //! `error` has the errors of a replacement.
@@ -18,6 +18,5 @@ pub(in crate::log) mod eviction;
 pub(in crate::log) mod refill;
 pub(in crate::log) mod replace;
 pub(in crate::log) mod reset;
-pub(in crate::log) mod spares;
 pub(in crate::log) mod volume;
 pub(in crate::log) mod zone_budget;

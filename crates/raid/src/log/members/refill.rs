@@ -4,13 +4,13 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZonedDevice;
 
+use crate::array::repair::rebuild::{enter_service, rebuild};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::format::MemberUuid;
 use crate::log::members::error::ReplaceError;
 use crate::log::members::replace::{check_fit, put_in};
-use crate::log::repair::rebuild::{enter_service, rebuild};
 use crate::scheme::Column;
 
 /// Adds a spare drive.
@@ -58,7 +58,7 @@ async fn keep(core: Rc<Core>) {
         mark(Mark::SpareTaken);
         let outcome = seat(&core, column, device, uuid).await;
         let given_up = outcome.is_err();
-        core.spares.borrow_mut().note(outcome);
+        core.spares.borrow_mut().note(outcome.map_err(|error| error.to_string()));
         if given_up {
             mark(Mark::SpareGivenUp);
             core.handle.yield_now().await;
@@ -75,9 +75,9 @@ async fn seat(
 ) -> Result<(), ReplaceError> {
     put_in(core, column, device, uuid).await?;
     if mutant(Mutant::SpareNotRebuilt) {
-        return enter_service(core, column).await;
+        return Ok(enter_service(core, column).await?);
     }
-    rebuild(core, column).await
+    Ok(rebuild(core, column).await?)
 }
 
 /// A slot that a spare may take.

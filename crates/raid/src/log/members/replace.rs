@@ -11,6 +11,8 @@ use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDev
 
 use crate::array::health::Members;
 use crate::array::member::Member;
+use crate::array::repair::fit::{empty_drive, holds_something, is_usable, superblock_zones};
+use crate::array::repair::rebuild::rebuild;
 use crate::array::state::UNRECORDED;
 use crate::array::superblock_logs::mark_event;
 use crate::instrument::marks::{Mark, mark};
@@ -18,10 +20,8 @@ use crate::log::engine::core::Core;
 use crate::log::engine::limits::check_drive;
 use crate::log::engine::state::State;
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
-use crate::log::members::create::{empty_drive, holds_something, is_usable, superblock_zones};
 use crate::log::members::error::ReplaceError;
 use crate::log::recover::find::header_votes::may_hold_segment;
-use crate::log::repair::rebuild::rebuild;
 use crate::scheme::Column;
 
 /// Puts a drive into a slot and rebuilds it. The drive's contents are destroyed.
@@ -48,7 +48,7 @@ pub(in crate::log) async fn replace(
         }
     }
     put_in(core, column, device, uuid).await?;
-    rebuild(core, column).await
+    Ok(rebuild(core, column).await?)
 }
 
 /// Puts a drive into a slot, without rebuilding anything yet. The caller has the permit for

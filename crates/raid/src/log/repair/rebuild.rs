@@ -1,4 +1,4 @@
-//! Rebuilds a replaced member while users are served.
+//! Rebuilds the column of a replaced member, segment by segment; `array::rebuild` drives it.
 //!
 //! New segments include the new drive from the start. A sealed segment gets its missing column in a
 //! zone of the new drive: header, chunks in the rows of the index, and summaries. The zone counts
@@ -8,6 +8,7 @@
 //! complete, and reading that block is an error.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -18,16 +19,15 @@ use zoneweave_zoned::{
 };
 
 use crate::array::health::Members;
-use crate::array::state::UNRECORDED;
+use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
-use crate::log::engine::counters::Progress;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{
-    CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
+    CODED_BYTES, EntryKind, IndexEntry, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::members::error::ReplaceError;
 use crate::log::read::reconstruct;
@@ -47,186 +47,97 @@ const BATCH_BLOCKS: u32 = 64;
 /// read and a write.
 const BATCHES_AHEAD: usize = 6;
 
-/// Segments rebuilt at a time: one zone alone does not saturate its drive.
-const REBUILT_AT_A_TIME: usize = 2;
-
 /// Continues a rebuild that a restart interrupted.
 ///
 /// # Errors
 /// A [`ReplaceError`] with the reason.
 pub(in crate::log) async fn resume(core: &Rc<Core>) -> Result<(), ReplaceError> {
     let _admin = core.admin.acquire().await;
-    let columns: Vec<_> = {
-        let state = core.state.borrow();
-        let rebuilding = |column: &Column| {
-            let member = &state.array.members[column.index()];
-            member.entry.state == MemberState::Rebuilding && member.device.is_some()
-        };
-        state.array.scheme().iter().filter(rebuilding).collect()
-    };
-    let mut outcome = Ok(());
-    for column in columns {
-        mark(Mark::RebuildResumed);
-        // A failed rebuild is no reason to leave the other members without redundancy.
-        outcome = outcome.and(rebuild(core, column).await);
+    Ok(rebuild::resume(core).await?)
+}
+
+impl RebuildUnits for Core {
+    type Unit = SegmentSlot;
+    type Claim = (SegmentSlot, ColumnZone);
+
+    fn rebuild_state(&self) -> &RebuildState {
+        &self.rebuild
     }
-    outcome
-}
 
-/// Rebuilds every segment that lacks the column, then puts the member in service for good.
-pub(in crate::log) async fn rebuild(core: &Rc<Core>, column: Column) -> Result<(), ReplaceError> {
-    let total = lacking(core, column).len() as u64;
-    let mut progress = Progress { done: 0, total };
-    core.rebuild_progress.set(Some(progress));
-    let result = rebuild_segments(core, column, &mut progress).await;
-    core.rebuild_progress.set(None);
-    result?;
-    enter_service(core, column).await
-}
+    fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
 
-/// A member with its column in every segment is in service for good.
-pub(in crate::log) async fn enter_service(
-    core: &Rc<Core>,
-    column: Column,
-) -> Result<(), ReplaceError> {
-    {
-        let mut state = core.state.borrow_mut();
+    /// Segments that lack the column and are not about to be freed. Dead ones may come back until
+    /// their death is recorded, and the record that the member is online may come before that.
+    fn lacking(&self, column: Column) -> Vec<SegmentSlot> {
+        let state = self.state.borrow();
+        let segments = state.segments.iter();
+        let lacking = segments.filter(|(_, segment)| {
+            let vanishes = segment.life.is_recorded_dead()
+                || segment.phase() == Phase::Dead && mutant(Mutant::OnlineBeforeDeaths);
+            !vanishes && segment.lacks(column)
+        });
+        lacking.map(|(slot, _)| slot).collect()
+    }
+
+    /// A second segment at a time needs more active zones on the drive than open segments may need.
+    fn claim(
+        &self,
+        column: Column,
+        lacking: &[SegmentSlot],
+        beside: bool,
+    ) -> Option<(SegmentSlot, ColumnZone)> {
+        let mut state = self.state.borrow_mut();
+        let state = &mut *state;
+        if beside && active_zones::is_tight_for_one(&state.array.members[column.index()]) {
+            return None;
+        }
+        let ready = lacking.iter().filter(|slot| {
+            let segment = &state.segments[**slot];
+            // A segment without valid blocks is about to be freed, unless it waits for a
+            // checkpoint.
+            let freed = segment.holds_nothing() && segment.checkpoint_blocks == 0;
+            let rebuilds = segment.phase() == Phase::Sealed && !segment.is_busy();
+            rebuilds && !freed && !segment.has_no_summary()
+        });
+        // If the drive has fewer zones than others, taking those in the reserve would make
+        // relocation impossible.
+        let reserve = state.reserve_for(StreamKind::User) as usize;
+        if state.array.members[column.index()].pool.len() <= reserve {
+            mark(Mark::RebuildLeavesReserve);
+            return None;
+        }
         let member = &mut state.array.members[column.index()];
-        if member.entry.state != MemberState::Rebuilding {
-            mark(Mark::RebuildGivenUp);
-            return Err(ReplaceError::DriveFailed(Status::DeviceGone));
-        }
-        mark(Mark::RebuildEnded);
-        member.entry.state = MemberState::Online;
-        member.entry.since_epoch = UNRECORDED;
-        state.array.membership_dirty = true;
+        let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
+            let listed = state.segments[slot].listed[column.index()];
+            Some((slot, member.pool.take_other_than(listed)?))
+        })?;
+        member.active_zones += 1;
+        state.segments[slot].life.claim(Work::Rebuild);
+        Some((slot, ColumnZone { zone, resets }))
     }
-    core.superblock.record_membership(core).await;
-    // The other members may now fail one more.
-    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
-    columns.into_iter().for_each(|column| core.fail_if_worn_out(column));
-    core.changed.open();
-    core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(ReplaceError::Stopped(reason)))
-}
 
-/// Segments that lack the column and are not about to be freed. Dead ones may come back until their
-/// death is recorded, and the record that the member is online may come before that.
-fn lacking(core: &Core, column: Column) -> Vec<SegmentSlot> {
-    let state = core.state.borrow();
-    let segments = state.segments.iter();
-    let lacking = segments.filter(|(_, segment)| {
-        let vanishes = segment.life.is_recorded_dead()
-            || segment.phase() == Phase::Dead && mutant(Mutant::OnlineBeforeDeaths);
-        !vanishes && segment.lacks(column)
-    });
-    lacking.map(|(slot, _)| slot).collect()
-}
+    fn rebuild_claimed(
+        self: &Rc<Self>,
+        column: Column,
+        (slot, zone): (SegmentSlot, ColumnZone),
+    ) -> impl Future<Output = ()> + use<> {
+        let (core, device) = (self.clone(), self.device(column));
+        let device = device.expect("a zone of it was taken");
+        async move {
+            let result = rebuild_segment(&core, &device, slot, column, zone.zone).await;
+            finish_segment(&core, &device, slot, column, zone, result.is_ok()).await;
+        }
+    }
 
-async fn rebuild_segments(
-    core: &Rc<Core>,
-    column: Column,
-    progress: &mut Progress,
-) -> Result<(), ReplaceError> {
-    let mut under_way = VecDeque::with_capacity(REBUILT_AT_A_TIME);
-    let outcome = rebuild_all(core, column, progress, &mut under_way).await;
-    // No account includes their zones.
-    for segment in under_way {
-        segment.await;
+    fn waits_for_ever(&self) -> Option<StopReason> {
+        self.state.borrow().no_room(StreamKind::Relocation)
     }
-    outcome
-}
 
-async fn rebuild_all(
-    core: &Rc<Core>,
-    column: Column,
-    progress: &mut Progress,
-    under_way: &mut VecDeque<JoinHandle<()>>,
-) -> Result<(), ReplaceError> {
-    loop {
-        check_going_on(core, column)?;
-        let left = lacking(core, column);
-        // Segments reclaimed meanwhile count as done; new ones have the column.
-        progress.done = progress.done.max(progress.total.saturating_sub(left.len() as u64));
-        core.rebuild_progress.set(Some(*progress));
-        if left.is_empty() {
-            return Ok(());
-        }
-        while under_way.len() < REBUILT_AT_A_TIME
-            && let Some((slot, zone)) = next_segment(core, column, &left, !under_way.is_empty())
-        {
-            mark_if(Mark::RebuiltBeside, || !under_way.is_empty());
-            let (inner, device) = (core.clone(), core.device(column));
-            let device = device.expect("a zone of it was taken");
-            under_way.push_back(core.handle.spawn("rebuild of a segment", async move {
-                let result = rebuild_segment(&inner, &device, slot, column, zone.zone).await;
-                finish_segment(&inner, &device, slot, column, zone, result.is_ok()).await;
-            }));
-        }
-        if let Some(first) = under_way.pop_front() {
-            first.await;
-            continue;
-        }
-        // The remaining segments are being reclaimed, or wait for a zone that reclaiming frees.
-        mark(Mark::RebuildWaits);
-        let no_room = core.state.borrow().no_room(StreamKind::Relocation);
-        if let Some(reason) = no_room {
-            return Err(ReplaceError::Stopped(reason));
-        }
-        core.changed.wait().await;
-    }
-}
-
-/// Claims the next segment to rebuild and a zone for its column. A second segment at a time needs
-/// more active zones on the drive than open segments may need.
-fn next_segment(
-    core: &Core,
-    column: Column,
-    lacking: &[SegmentSlot],
-    beside: bool,
-) -> Option<(SegmentSlot, ColumnZone)> {
-    let mut state = core.state.borrow_mut();
-    let state = &mut *state;
-    if beside && active_zones::is_tight_for_one(&state.array.members[column.index()]) {
-        return None;
-    }
-    let ready = lacking.iter().filter(|slot| {
-        let segment = &state.segments[**slot];
-        // A segment without valid blocks is about to be freed, unless it waits for a checkpoint.
-        let freed = segment.holds_nothing() && segment.checkpoint_blocks == 0;
-        let rebuilds = segment.phase() == Phase::Sealed && !segment.is_busy();
-        rebuilds && !freed && !segment.has_no_summary()
-    });
-    // If the drive has fewer zones than others, taking those in the reserve would make relocation
-    // impossible.
-    let reserve = state.reserve_for(StreamKind::User) as usize;
-    if state.array.members[column.index()].pool.len() <= reserve {
-        mark(Mark::RebuildLeavesReserve);
-        return None;
-    }
-    let member = &mut state.array.members[column.index()];
-    let (slot, (zone, resets)) = ready.copied().find_map(|slot| {
-        let listed = state.segments[slot].listed[column.index()];
-        Some((slot, member.pool.take_other_than(listed)?))
-    })?;
-    member.active_zones += 1;
-    state.segments[slot].life.claim(Work::Rebuild);
-    Some((slot, ColumnZone { zone, resets }))
-}
-
-fn check_going_on(core: &Core, column: Column) -> Result<(), ReplaceError> {
-    if core.closing.get() {
-        return Err(ReplaceError::Stopped(StopReason::ShuttingDown));
-    }
-    let state = core.state.borrow();
-    if let Some(reason) = state.array.stopped {
-        return Err(ReplaceError::Stopped(reason));
-    }
-    match &state.array.members[column.index()].device {
-        Some(_) => Ok(()),
-        None => {
-            mark(Mark::RebuildGivenUp);
-            Err(ReplaceError::DriveFailed(Status::DeviceGone))
-        }
+    fn member_entered_service(self: &Rc<Self>) {
+        let columns: Vec<_> = self.state.borrow().array.scheme().iter().collect();
+        columns.into_iter().for_each(|column| self.fail_if_worn_out(column));
     }
 }
 
@@ -327,7 +238,7 @@ async fn write_column(
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
-            core.throttle_rebuild(column, device, blocks).await;
+            rebuild::throttle(core, column, device, blocks).await;
         }
         let run = {
             let state = core.state.borrow();

@@ -15,11 +15,11 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
+use crate::array::repair::rebuild::Progress;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
-use crate::log::engine::counters::Progress;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};

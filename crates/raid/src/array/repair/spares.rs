@@ -14,8 +14,7 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::log::format::MemberUuid;
-use crate::log::members::error::ReplaceError;
+use crate::array::format::record::MemberUuid;
 use crate::scheme::Column;
 
 /// Spares of a volume.
@@ -60,26 +59,26 @@ pub struct TakenSpare {
 
 /// The spares of a volume, in the order of their use.
 #[derive(Default)]
-pub(in crate::log) struct Spares {
-    pub(in crate::log) waiting: VecDeque<(Rc<dyn ZonedDevice>, MemberUuid)>,
+pub(crate) struct Spares {
+    pub(crate) waiting: VecDeque<(Rc<dyn ZonedDevice>, MemberUuid)>,
     /// At most as many as there ever were.
     taken: Vec<Taken>,
     /// Whether the task that fills vacant slots runs.
-    pub(in crate::log) kept: bool,
+    pub(crate) kept: bool,
 }
 
 /// A spare that was used.
 struct Taken {
     column: Column,
     uuid: MemberUuid,
-    /// `None` during its rebuild.
-    outcome: Option<Result<(), ReplaceError>>,
+    /// `None` during its rebuild; the reason as text if it was given up.
+    outcome: Option<Result<(), String>>,
 }
 
 impl Spares {
     /// The spares for the status report.
     #[must_use]
-    pub(in crate::log) fn status(&self) -> SparesStatus {
+    pub(crate) fn status(&self) -> SparesStatus {
         let taken = self.taken.iter().map(|taken| TakenSpare {
             slot: u8::try_from(taken.column.index()).unwrap_or(u8::MAX),
             uuid: taken.uuid.to_string(),
@@ -88,24 +87,20 @@ impl Spares {
                 Some(Ok(())) => SpareState::Rebuilt,
                 Some(Err(_)) => SpareState::GivenUp,
             },
-            reason: taken
-                .outcome
-                .as_ref()
-                .and_then(|outcome| outcome.as_ref().err())
-                .map(ToString::to_string),
+            reason: taken.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()).cloned(),
         });
         SparesStatus { waiting: self.waiting.len() as u64, taken: taken.collect() }
     }
 
     /// Takes the spare that has waited longest, for a slot.
-    pub(super) fn take(&mut self, column: Column) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
+    pub(crate) fn take(&mut self, column: Column) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
         let (device, uuid) = self.waiting.pop_front()?;
         self.taken.push(Taken { column, uuid, outcome: None });
         Some((device, uuid))
     }
 
     /// Records whether the last one is in service, or failed.
-    pub(super) fn note(&mut self, outcome: Result<(), ReplaceError>) {
+    pub(crate) fn note(&mut self, outcome: Result<(), String>) {
         if let Some(taken) = self.taken.last_mut() {
             taken.outcome = Some(outcome);
         }
