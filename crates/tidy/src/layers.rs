@@ -12,7 +12,6 @@ const LOG_ORDER: &[&str] = &[
     "engine/address",
     "engine/footprint",
     "engine/class",
-    "engine/stop",
     "format",
     "engine/limits",
     "engine/counters",

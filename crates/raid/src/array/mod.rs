@@ -1,7 +1,8 @@
 //! An array of zoned drives, whatever volume is on it.
 //!
 //! 1. `format` has the bytes of superblock records; a volume adds its part and its payloads.
-//! 2. `offered` is a drive with its label; `start` finds the members among the offered drives.
+//! 2. `offered` is a drive with its label; `create` writes the first superblock to each; `start`
+//!    finds the members among the offered drives.
 //! 3. `state` is the array in the running engine: `member` is a slot, `attachment` one drive's time
 //!    in it, `zone_pool` its free zones.
 //! 4. `volume` is the trait by which a volume lends the array its state.
@@ -18,6 +19,7 @@
 //! the survivors before a write that the evicted drive misses is acknowledged.
 
 pub(crate) mod attachment;
+pub(crate) mod create;
 pub mod error;
 mod eviction;
 pub mod format;

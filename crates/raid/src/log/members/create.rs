@@ -1,19 +1,15 @@
 //! Creates an array: a superblock on every drive, nothing else.
 
 use thiserror::Error;
-use zoneweave_journal::TwinLog;
-use zoneweave_zoned::{BlockCount, Status, ZoneId, ZoneInfo, ZonedDeviceExt};
+use zoneweave_zoned::{BlockCount, Status, ZoneInfo};
 
+use crate::array::create::{NewArray, Unusable, look, prepare};
 use crate::array::offered::OfferedDrive;
-use crate::array::repair::fit::{empty_drive, holds_something, is_usable, superblock_zones};
-use crate::array::superblock_logs::mark_event;
+use crate::array::repair::fit::is_usable;
 use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
-use crate::log::format::{
-    ArrayConfig, ArrayUuid, LogConfig, MemberEntry, MemberState, MemberUuid, RecordBody, SegmentId,
-    SuperblockRecord, VolumeKind,
-};
+use crate::log::format::{ArrayConfig, ArrayUuid, LogConfig, MemberUuid, RecordBody, VolumeKind};
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
@@ -122,36 +118,19 @@ pub async fn create(
     let mut config = plan(drives, options)?;
     let mut reports = Vec::new();
     for drive in drives {
-        reports.push(look(drive, options.wipe).await?);
+        let report = look(drive, options.wipe).await;
+        reports.push(report.map_err(|unusable| refused(drive, unusable))?);
     }
     fit_to_usable(&mut config, &reports, options)?;
     let mut zones = Vec::new();
     for (drive, report) in drives.iter().zip(&reports) {
-        zones.push(prepare(drive, report).await?);
+        let prepared = prepare(drive, report).await;
+        zones.push(prepared.map_err(|unusable| refused(drive, unusable))?);
     }
-    let entry =
-        |uuid: &MemberUuid| MemberEntry { uuid: *uuid, state: MemberState::Online, since_epoch: 1 };
-    let members: Vec<_> = options.members.iter().map(entry).collect();
+    let new = NewArray { config: &config, lineage: options.lineage, members: &options.members };
     for (slot, (drive, superblocks)) in drives.iter().zip(zones).enumerate() {
-        let record = |record_sequence, body| SuperblockRecord {
-            config: config.clone(),
-            lineage: options.lineage,
-            epoch: 1,
-            epoch_tag: options.lineage,
-            record_sequence,
-            slot: Column::of(slot),
-            member: options.members[slot],
-            members: members.clone(),
-            sequence_ceiling: 1,
-            segment_ceiling: SegmentId::FIRST,
-            body,
-        };
-        let bodies = [RecordBody::State, RecordBody::SnapshotEnd { records: 1 }];
-        let payload =
-            |index: u32| record(u64::from(index) + 1, bodies[index as usize].clone()).sealed();
-        let mut log = TwinLog::begin(superblocks, mark_event);
-        let written = log.switch(&*drive.device, 2, payload).await;
-        written.map_err(|status| failed(drive, status))?;
+        let written = new.write_to::<RecordBody>(Column::of(slot), drive, superblocks).await;
+        written.map_err(|unusable| refused(drive, unusable))?;
     }
     Ok(config)
 }
@@ -203,16 +182,12 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
     })
 }
 
-fn failed(drive: &OfferedDrive, status: Status) -> CreateError {
-    CreateError::Failed { label: drive.label.clone(), status }
-}
-
-/// A drive's zones, if it is empty or may be erased.
-async fn look(drive: &OfferedDrive, wipe: bool) -> Result<Vec<ZoneInfo>, CreateError> {
-    let zones = drive.device.report().await.map_err(|status| failed(drive, status))?;
-    match zones.iter().any(holds_something) && !wipe {
-        true => Err(CreateError::NotEmpty { label: drive.label.clone() }),
-        false => Ok(zones),
+fn refused(drive: &OfferedDrive, unusable: Unusable) -> CreateError {
+    let label = drive.label.clone();
+    match unusable {
+        Unusable::NotEmpty => CreateError::NotEmpty { label },
+        Unusable::NoSuperblockZones => CreateError::NoSuperblockZones { label },
+        Unusable::Failed(status) => CreateError::Failed { label, status },
     }
 }
 
@@ -233,12 +208,4 @@ fn fit_to_usable(
             config.log().volume_blocks.min(largest_volume(&shape, fewest));
     }
     Ok(check_size(&shape, fewest, config.log().volume_blocks)?)
-}
-
-async fn prepare(drive: &OfferedDrive, zones: &[ZoneInfo]) -> Result<[ZoneId; 2], CreateError> {
-    if zones.iter().any(holds_something) {
-        empty_drive(&drive.device, zones).await.map_err(|status| failed(drive, status))?;
-    }
-    superblock_zones(zones)
-        .ok_or_else(|| CreateError::NoSuperblockZones { label: drive.label.clone() })
 }
