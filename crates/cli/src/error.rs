@@ -178,10 +178,11 @@ pub(crate) enum CliError {
     #[error("{shard}: {error}")]
     OfShard { shard: ShardStatus, error: Box<CliError> },
     #[error(
-        "{shard}: {error}; earlier shards were created, but the volume is incomplete: create it again \
-         with --yes-destroy, or with --destroy for real drives"
+        "{error}; the array was not completed, and {} could not be erased: create it again with \
+         --yes-destroy, or with --destroy for real drives",
+        format::words(drives)
     )]
-    HalfMade { shard: ShardStatus, error: CreateError },
+    HalfMade { error: Box<CliError>, drives: Vec<PathBuf> },
     #[error(
         "the drives given for shard {number} belong to array {found}: the volume was not started"
     )]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{MEMBERS, Place};
+use crate::common::{MEMBERS, Place, SmallDisk};
 use zoneweave_emulator::preset;
 
 #[test]
@@ -269,4 +269,25 @@ fn the_status_fits_a_terminal() {
     server.stop();
     fits("d/drive0 d/drive2 d/drive3 d/drive4");
     fits("d/drive0");
+}
+
+/// A file system that was full at the last drive left a degraded array of the others, and repeating
+/// was refused.
+#[test]
+fn an_array_that_cannot_be_completed_is_not_left_half_made() {
+    let place = Place::with_drives();
+    let Some(disk) = SmallDisk::new(&place, "tt", 1 << 10) else { return };
+    place.run("emu create tt --drives 1 --zones 16 --zone-capacity 256KiB").exits(0);
+    disk.fill();
+    for options in ["", "--level raid6 --size 1M", "--shards 2 --level raid1"] {
+        let create = format!("array create half d/drive0 d/drive1 d/drive2 tt/drive0 {options}");
+        let size = if options.contains("--size") { "" } else { "--size max" };
+        let failed = place.run(&format!("{create} {size}")).exits(1).complains("no space left");
+        assert!(!failed.stderr.contains("--yes-destroy"), "{failed:?}");
+        for at in 0..3 {
+            place.run(&format!("array list d/drive{at}")).exits(0).says("blank");
+        }
+    }
+    disk.free();
+    place.run("array create half d/drive0 d/drive1 d/drive2 tt/drive0 --size max").exits(0);
 }

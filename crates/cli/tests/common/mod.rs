@@ -176,6 +176,41 @@ impl Drop for Server {
     }
 }
 
+/// A mounted file system of this many KiB; `None` without root.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    pub(crate) fn new(place: &Place, name: &str, kib: u32) -> Option<Self> {
+        let path = place.path(name);
+        std::fs::create_dir(&path).unwrap();
+        let size = format!("size={kib}k");
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(&path).output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(path));
+        }
+        eprintln!("SKIPPED: MOUNTING A SMALL FILE SYSTEM NEEDS ROOT");
+        None
+    }
+
+    /// Leaves no space.
+    pub(crate) fn fill(&self) {
+        let mut file = std::fs::File::create(self.0.join("filler")).unwrap();
+        let full = std::io::copy(&mut std::io::repeat(1), &mut file).unwrap_err();
+        assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    }
+
+    pub(crate) fn free(&self) {
+        std::fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
+    }
+}
+
 /// An NBD client that knows fixed newstyle negotiation and simple replies.
 pub(crate) struct Nbd {
     stream: UnixStream,

@@ -7,9 +7,11 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use zoneweave_raid::array::repair::fit::empty_drive;
 use zoneweave_raid::log::create::{NAME_BYTES, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
-use zoneweave_raid::log::{CreateError, CreateOptions, create};
+use zoneweave_raid::log::recover::records::read_records;
+use zoneweave_raid::log::{CreateOptions, create};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt};
@@ -241,12 +243,21 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
         }
         all.push((options, drives));
     }
-    let wipe = may_destroy(&session, &drives, request, output)?;
+    let blank = may_destroy(&session, &drives, request, output)?;
+    let wipe = blank.contains(&false);
+    let arrays: Vec<_> = all.iter().map(|(options, _)| options.array).collect();
     let mut made = Vec::new();
-    for (options, drives) in all {
+    for (options, drives_of_shard) in all {
         let (shard, options) = (options.shard, CreateOptions { wipe, ..options });
-        let config = session.executor.run(create(&offer(drives), &options));
-        made.push(config.map_err(|error| of_shard(shard, error))?);
+        let config = session.executor.run(create(&offer(drives_of_shard), &options));
+        made.push(config.map_err(|error| {
+            let error = CliError::from(error).of(ShardStatus::of(shard));
+            let halves = session.executor.run(unmake(&drives, &blank, &arrays));
+            match halves.is_empty() {
+                true => error,
+                false => CliError::HalfMade { error: Box::new(error), drives: halves },
+            }
+        })?);
     }
     Ok(Made { configs: made, unused_bytes: unused })
 }
@@ -291,12 +302,26 @@ fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 
-/// An error of an array or shard. Earlier shards have been created.
-fn of_shard(shard: Shard, error: CreateError) -> CliError {
-    match ShardStatus::of(shard) {
-        Some(shard) if shard.number > 0 => CliError::HalfMade { shard, error },
-        first => CliError::from(error).of(first),
+/// Erases the superblocks of an array that was not completed, and all of drives that were blank:
+/// as members of a degraded array they would be refused when the command is repeated. Returns the
+/// drives that could not be erased.
+async fn unmake(drives: &[NamedDrive], blank: &[bool], arrays: &[ArrayUuid]) -> Vec<PathBuf> {
+    let mut left = Vec::new();
+    for (named, was_blank) in drives.iter().zip(blank) {
+        let records = read_records(&*named.member).await;
+        let newest = records.ok().and_then(|records| Some(records.newest()?.config.array));
+        if !was_blank && newest.is_none_or(|array| !arrays.contains(&array)) {
+            continue;
+        }
+        let erased = match named.member.report().await {
+            Ok(zones) => empty_drive(&named.member, &zones).await,
+            Err(status) => Err(status),
+        };
+        if erased.is_err() {
+            left.push(named.drive.path().to_owned());
+        }
     }
+    left
 }
 
 /// Drives per shard.
@@ -408,22 +433,23 @@ fn at_least(drives: usize, needed: usize, level: &str) -> Result<usize, CliError
     Err(usage("level")(format!("{level} needs at least {needed} drives; {drives} were given")))
 }
 
-/// Whether drives must be wiped; an error unless the operator consents.
+/// Which drives are blank; an error if others are not, unless the operator consents.
 fn may_destroy(
     session: &Session,
     drives: &[NamedDrive],
     request: &Create,
     output: &Output,
-) -> Result<bool, CliError> {
+) -> Result<Vec<bool>, CliError> {
     let mut in_use = Vec::new();
+    let mut blank = Vec::new();
     for named in drives {
-        if let Some(holds) = session.executor.run(holdings(named))? {
-            in_use.push((named, holds));
-        }
+        let holds = session.executor.run(holdings(named))?;
+        blank.push(holds.is_none());
+        in_use.extend(holds.map(|holds| (named, holds)));
     }
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };
     let refused = |(named, holds): &&(&NamedDrive, Holdings)| !consent.covers(named, holds);
-    let Some((named, holds)) = in_use.iter().find(refused) else { return Ok(!in_use.is_empty()) };
+    let Some((named, holds)) = in_use.iter().find(refused) else { return Ok(blank) };
     let needs_name = in_use.iter().filter(refused).find(|(_, holds)| holds.by_name);
     if let Some((named, holds)) = needs_name {
         return Err(not_empty(named, holds));
@@ -436,7 +462,7 @@ fn may_destroy(
         output.warning(format_args!("{label} holds {text}, which will be destroyed"));
     }
     confirm(&request.name)?;
-    Ok(true)
+    Ok(blank)
 }
 
 /// Asks the operator to retype the name.
