@@ -151,7 +151,9 @@ pub(crate) fn refuse_two(survey: &Survey) -> Result<(), CliError> {
     let of = |array| {
         let is_of = move |verdict: &&DriveVerdict| match verdict.role {
             DriveRole::Foreign { array: other } => Some(other) == array,
-            DriveRole::Member { .. } | DriveRole::Stale { .. } => array.is_none(),
+            DriveRole::Member { .. } | DriveRole::Copy { .. } | DriveRole::Stale { .. } => {
+                array.is_none()
+            }
             _ => false,
         };
         survey.drives.iter().filter(is_of)

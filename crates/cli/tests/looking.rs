@@ -233,3 +233,22 @@ fn what_is_to_be_typed_is_quoted_for_the_shell() {
     let readd = format!("replace {first} {second} --slot 2 --with {third} --yes-destroy");
     status.says(&readd);
 }
+
+/// The copy was described as a drive that a forced start had left out, with advice that destroys it.
+#[test]
+fn a_copy_is_called_a_copy() {
+    let place = Place::with_array();
+    fs::copy(place.path("d/drive0"), place.path("copy0")).unwrap();
+    let served = || place.serve(MEMBERS).stop();
+    for age in [&|| String::new() as String, &served as &dyn Fn() -> String] {
+        age();
+        for drives in [format!("{MEMBERS} copy0"), format!("copy0 {MEMBERS}")] {
+            let refused = place.run(&format!("serve nbd {drives} --socket unix:s.sock")).exits(4);
+            let refused = refused.complains("one is a copy; leave one out");
+            assert!(!refused.stderr.contains("--force"), "{refused:?}");
+            let status = place.run(&format!("array status {drives}")).exits(0);
+            let status = status.says("copy: says that it is slot 0, as another drive does");
+            assert!(!status.stdout.contains("--yes-destroy"), "{status:?}");
+        }
+    }
+}

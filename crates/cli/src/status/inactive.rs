@@ -161,6 +161,9 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
     let path = absolute_path(&verdict.label);
     let detail = match &verdict.role {
         DriveRole::Member { .. } => return None,
+        DriveRole::Copy { slot } => {
+            format!("says that it is slot {}, as another drive does: leave the copy out", slot.0)
+        }
         DriveRole::Stale { slot } => format!(
             "was {slot} of this array and missed writes; to re-add it: zoneweave array replace \
              DRIVE... --slot {} --with {} --yes-destroy",
@@ -196,6 +199,7 @@ fn absolute_path(label: &str) -> PathBuf {
 const fn role_word(role: &DriveRole) -> &'static str {
     match role {
         DriveRole::Member { .. } => "member",
+        DriveRole::Copy { .. } => "copy",
         DriveRole::Stale { .. } => "stale",
         DriveRole::Foreign { .. } => "foreign",
         DriveRole::OtherVersion { .. } => "other-version",

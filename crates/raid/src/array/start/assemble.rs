@@ -30,6 +30,11 @@ pub enum DriveRole {
         /// Whether it is still being rebuilt.
         rebuilding: bool,
     },
+    /// The same member as another drive that was offered: one of them is a copy.
+    Copy {
+        /// The slot of the member.
+        slot: Column,
+    },
     /// A former member that missed writes.
     Stale {
         /// The slot it had.
@@ -138,6 +143,7 @@ pub(crate) fn place_members<B: VolumeBody>(
 ) -> Result<Vec<Option<usize>>, AssemblyError> {
     let present: Vec<_> = newest.iter().flatten().copied().collect();
     let mut slots: Vec<Option<usize>> = vec![None; chosen.members.len()];
+    let mut duplicate = None;
     for (at, drive) in drives.iter().enumerate() {
         let Some(drive) = drive else { continue };
         let Some(own) = drive.records.newest() else {
@@ -153,10 +159,13 @@ pub(crate) fn place_members<B: VolumeBody>(
             (Some(slot), Some(MemberState::Online | MemberState::Rebuilding)) => {
                 if let Some(first) = slots[slot] {
                     mark(Mark::DuplicateRefused);
-                    return Err(AssemblyError::Duplicate {
+                    // After the last drive: the others get their roles too.
+                    verdicts[at].role = DriveRole::Copy { slot: Column::of(slot) };
+                    duplicate.get_or_insert_with(|| AssemblyError::Duplicate {
                         first: verdicts[first].label.clone(),
                         second: verdicts[at].label.clone(),
                     });
+                    continue;
                 }
                 mark_if(Mark::LineageNotReached, || own.lineage != chosen.lineage);
                 check_size(chosen, drive, &verdicts[at].label)?;
@@ -173,6 +182,9 @@ pub(crate) fn place_members<B: VolumeBody>(
                 DriveRole::Stale { slot: own.slot }
             }
         };
+    }
+    if let Some(duplicate) = duplicate {
+        return Err(duplicate);
     }
     if slots.contains(&None) && mutant(Mutant::BlankDriveAdopted) {
         adopt_blanks(drives, &mut slots);
