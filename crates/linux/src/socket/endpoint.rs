@@ -6,17 +6,18 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use rustix::fs::{Mode, fchmod};
+use rustix::fs::{CWD, Mode, RenameFlags, fchmod, renameat_with};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use thiserror::Error;
 
 use crate::host::busy;
 use crate::ring::Descriptor;
+use crate::socket::connect::try_connect;
 use crate::socket::peer_credentials::stranger_at;
 
 /// Connections the kernel keeps for us while we do not accept.
@@ -59,6 +60,15 @@ pub enum EndpointError {
     /// Another server answers there.
     #[error("{} is in use by a running server: stop it, or choose another path", .path.display())]
     InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// A process listens there, and accepts nobody.
+    #[error(
+        "a server listens at {} and accepts no connection: it may be stopped or hung; end it, or \
+         choose another path", .path.display()
+    )]
+    Hung {
         /// The socket.
         path: PathBuf,
     },
@@ -129,7 +139,11 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
                 .map_err(|_| EndpointError::PathTooLong { path: path.clone() })?;
             make_directory(path).map_err(failed)?;
             remove_stale(path)?;
-            let socket = listen_unix(&address).map_err(|error| failed(error.into()))?;
+            let socket = listen_unix(path, &address).map_err(|error| match error {
+                // Another server was faster.
+                Errno::EXIST | Errno::ADDRINUSE => EndpointError::InUse { path: path.clone() },
+                other => failed(other.into()),
+            })?;
             let file = Some(FileId::of(path).map_err(failed)?);
             Ok(Listener { endpoint: endpoint.clone(), socket: Rc::new(socket), file })
         }
@@ -146,6 +160,17 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The answer of a socket that exists.
+enum Probe {
+    /// Its server died.
+    Stale,
+    /// Its server does not accept.
+    Hung,
+}
+
+/// Attempts to connect to a server that does not accept: three seconds of them.
+const UNANSWERED_MAX: u32 = 30;
+
 /// Removes the socket of a server that died; anything else in its place is left alone.
 fn remove_stale(path: &Path) -> Result<(), EndpointError> {
     let failed = |error| EndpointError::Listen { endpoint: Endpoint::Unix(path.to_owned()), error };
@@ -157,18 +182,35 @@ fn remove_stale(path: &Path) -> Result<(), EndpointError> {
     if !metadata.file_type().is_socket() {
         return Err(EndpointError::NotASocket { path: path.to_owned() });
     }
-    let nobody_listens = || match UnixStream::connect(path) {
-        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
-        Ok(_) => Err(io::Error::from_raw_os_error(libc::EBUSY)),
-        Err(error) => Err(error),
+    let probed = FileId::of(path).map_err(failed)?;
+    let mut unanswered = 0;
+    let nobody_listens = || match try_connect(path) {
+        Err(Errno::CONNREFUSED) => Ok(Probe::Stale),
+        // Its queue of connections is full.
+        Err(Errno::AGAIN) if unanswered >= UNANSWERED_MAX => Ok(Probe::Hung),
+        Err(Errno::AGAIN) => {
+            unanswered += 1;
+            Err(Errno::BUSY.into())
+        }
+        Ok(_) => {
+            unanswered = 0;
+            Err(Errno::BUSY.into())
+        }
+        Err(error) => Err(error.into()),
     };
     match busy::retry(nobody_listens).map_err(failed)? {
-        Some(()) => fs::remove_file(path).map_err(failed),
+        // Another server may have replaced it since.
+        Some(Probe::Stale) if FileId::of(path).ok() != Some(probed) => Ok(()),
+        Some(Probe::Stale) => fs::remove_file(path).map_err(failed),
+        Some(Probe::Hung) => Err(EndpointError::Hung { path: path.to_owned() }),
         None => Err(EndpointError::InUse { path: path.to_owned() }),
     }
 }
 
-fn listen_unix(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
+/// Listens at a path. The socket gets this name only when it listens, so that no client of a
+/// visible socket is refused: with `bind` at the name itself, clients are refused until `listen`,
+/// on a loaded machine for a second and more.
+fn listen_unix(path: &Path, address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
@@ -177,9 +219,40 @@ fn listen_unix(address: &SocketAddrUnix) -> Result<OwnedFd, Errno> {
     )?;
     // Before the socket has a name, so that other users can connect at no time.
     fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
-    rustix::net::bind(&socket, address)?;
-    rustix::net::listen(&socket, BACKLOG)?;
+    let hidden = hidden_name(path);
+    let Ok(hidden_address) = SocketAddrUnix::new(&hidden) else {
+        // No room for another name.
+        rustix::net::bind(&socket, address)?;
+        rustix::net::listen(&socket, BACKLOG)?;
+        return Ok(socket);
+    };
+    rustix::net::bind(&socket, &hidden_address)?;
+    let named = rustix::net::listen(&socket, BACKLOG).and_then(|()| give_name(&hidden, path));
+    if let Err(error) = named {
+        // The error that led here is the one to report.
+        let _ = fs::remove_file(&hidden);
+        return Err(error);
+    }
     Ok(socket)
+}
+
+/// A name beside `path` that no other socket of this machine has.
+fn hidden_name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    path.with_file_name(format!(".{:x}.{count:x}", std::process::id()))
+}
+
+/// Renames a socket, never over another one.
+fn give_name(hidden: &Path, path: &Path) -> Result<(), Errno> {
+    match renameat_with(CWD, hidden, CWD, path, RenameFlags::NOREPLACE) {
+        // File systems that know no flags still have hard links, which replace nothing either.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            rustix::fs::link(hidden, path)?;
+            rustix::fs::unlink(hidden)
+        }
+        renamed => renamed,
+    }
 }
 
 impl Listener {
@@ -237,7 +310,7 @@ impl Drop for Listener {
 mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
-    use std::os::unix::net::UnixListener;
+    use std::os::unix::net::{UnixListener, UnixStream};
 
     #[test]
     fn addresses_of_other_machines_are_refused() {
@@ -273,6 +346,57 @@ mod tests {
         accepts_once.join().unwrap();
         UnixStream::connect(&path).expect("the new server is found");
         drop(listener);
+    }
+
+    /// The socket was bound at its name and listened a moment later: on a loaded machine, clients
+    /// that had seen the file were refused for a second.
+    #[test]
+    fn a_visible_socket_refuses_no_client() {
+        let directory = tempfile::tempdir().unwrap();
+        let paths: Vec<_> = (0..200).map(|at| directory.path().join(at.to_string())).collect();
+        // Kept until the clients have ended: a socket that is being removed may refuse.
+        let mut listeners = Vec::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for path in &paths {
+                    let connected = loop {
+                        match UnixStream::connect(path) {
+                            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                            other => break other,
+                        }
+                    };
+                    connected.unwrap();
+                }
+            });
+            let listen = |path: &PathBuf| listen(&Endpoint::Unix(path.clone())).unwrap();
+            listeners.extend(paths.iter().map(listen));
+        });
+    }
+
+    /// `connect` waits while the queue of connections is full, without end if nobody accepts.
+    #[test]
+    fn a_server_that_accepts_nobody_is_no_reason_to_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let hung = UnixListener::bind(&path).unwrap();
+        rustix::net::listen(&hung, 0).unwrap();
+        let refused = listen(&Endpoint::Unix(path.clone()));
+        assert!(matches!(refused, Err(EndpointError::Hung { .. })), "{:?}", refused.err());
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_path_without_room_for_another_name_is_bound_as_it_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let length = 107 - directory.path().as_os_str().len() - 3;
+        let deep = directory.path().join("d".repeat(length));
+        fs::create_dir(&deep).unwrap();
+        let path = deep.join("s");
+        assert!(SocketAddrUnix::new(hidden_name(&path)).is_err());
+        let listener = listen(&Endpoint::Unix(path.clone())).unwrap();
+        UnixStream::connect(&path).expect("it listens");
+        drop(listener);
+        assert_eq!(fs::read_dir(&deep).unwrap().count(), 0);
     }
 
     #[test]

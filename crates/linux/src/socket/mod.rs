@@ -1,9 +1,11 @@
 //! Listening sockets that only this user and root can reach.
 //!
 //! `endpoint` binds a unix socket or a loopback TCP port, and guards accepted connections;
-//! `peer_credentials` compares the peer's user with ours. The NBD and vhost-user servers and the
-//! control socket of the command line listen here.
+//! `connect` is the client side, which does not wait; `peer_credentials` compares the peer's user
+//! with ours. The NBD and vhost-user servers and the control socket of the command line listen
+//! here.
 
+mod connect;
 mod endpoint;
 pub(crate) mod peer_credentials;
 
