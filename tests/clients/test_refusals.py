@@ -118,7 +118,8 @@ def test_refusals_truncated_file(workspace):
     kept = workspace.path("kept")
     shutil.copyfile(path, kept)
     os.truncate(path, os.path.getsize(path) - 4096)
-    array.serve()
+    says(array.refused(), "truncated", f"--without {array.drives[1]}")
+    array.serve([*array.drives, "--without", "any"])
     says(array.last_words(), "truncated", "drive1")
     assert array.health() == "degraded"
     load.verify(array.uri, "with a truncated drive")
@@ -136,10 +137,14 @@ def test_refusals_not_a_drive(workspace):
     with open(path, "w", encoding="utf-8") as file:
         file.write("x" * 100_000)
     says(array.zoneweave("array", "list", path), "the file is not a drive")
-    array.serve([*array.drives[:3], path])
+    says(array.refused([*array.drives[:3], path]), "the file is not a drive", "--without")
+    array.serve([*array.drives, path, "--without", path])
+    assert array.health() == "healthy", array.status()
+    array.stop()
+    array.serve([*array.drives[:3], path, "--without", "any"])
     says(array.last_words(), "letter.txt", "the file is not a drive")
     array.stop()
-    says(array.refused([*array.drives[:2], path, "nowhere"]), "drive")
+    says(array.refused([*array.drives[:2], path, "nowhere", "--without", "any"]), "drive")
 
 
 def test_refusals_too_few_drives(workspace):

@@ -4,8 +4,9 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use zoneweave_linux::Signal;
 use zoneweave_linux::fuse::FuseError;
-use zoneweave_linux::nbd::{EndpointError, ServeError};
+use zoneweave_linux::nbd::{EndpointError, ExportError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, AssemblyError, CreateError, OpenError, ReplaceError};
@@ -35,7 +36,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Admin(#[from] AdminError),
     #[error(transparent)]
-    Serve(#[from] ServeError),
+    Export(#[from] ExportError),
     #[error(transparent)]
     Endpoint(#[from] EndpointError),
     #[error(transparent)]
@@ -61,6 +62,26 @@ pub(crate) enum CliError {
     Usage { option: &'static str, problem: String },
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },
+    #[error(
+        "{error}; the array was not started and nothing was changed: make the drive usable, or start \
+         without it and take it out of service: --without {}",
+        format::word(label)
+    )]
+    Unopened { label: String, error: DriveError },
+    #[error(
+        "{label} cannot be read: {status}; the array was not started and nothing was changed: make the \
+         drive usable, or start without it and take it out of service: --without {}",
+        format::word(label)
+    )]
+    Unreadable { label: String, status: Status },
+    #[error(
+        "this process may open {limit} files, which leaves {left} for clients and {needed} are \
+         needed: raise the limit, e.g. with `ulimit -n 1024` (LimitNOFILE= of a unit)"
+    )]
+    FewDescriptors { limit: u64, left: u64, needed: u64 },
+    /// A signal ended a start.
+    #[error("stopped before the array was served")]
+    Stopped { signal: Signal },
     #[error("none of these drives belongs to an array; create one with `zoneweave array create`")]
     NoArray,
     #[error(
@@ -184,6 +205,12 @@ pub(crate) enum CliError {
     )]
     HalfMade { error: Box<CliError>, drives: Vec<PathBuf> },
     #[error(
+        "there is no space left for {}: {} has {} free, and a write takes up to {}; the array was not \
+         started and nothing was changed: free some space there, and start it again",
+        format::word(label), folder.display(), format::bytes(*free), format::bytes(*needed)
+    )]
+    NoSpace { label: String, folder: PathBuf, free: u64, needed: u64 },
+    #[error(
         "the drives given for shard {number} belong to array {found}: the volume was not started"
     )]
     OtherShard { number: usize, found: String },
@@ -225,7 +252,9 @@ impl CliError {
 
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::Drive(error) | Self::NoDrives { first: error } => drive_exit(error),
+            Self::Drive(error) | Self::NoDrives { first: error } | Self::Unopened { error, .. } => {
+                drive_exit(error)
+            }
             Self::Open(OpenError::Array(AssemblyError::NoArray))
             | Self::NoArray
             | Self::FewNamed { .. }
@@ -271,6 +300,7 @@ impl CliError {
             | Self::ServerBroken { .. }
             | Self::ServerSilent { .. }
             | Self::ServerOfAnother { .. }
+            | Self::Endpoint(EndpointError::Hung { .. })
             | Self::NotServed { .. } => Exit::Unreachable,
             Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
                 Exit::DataLost

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
@@ -34,6 +35,15 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         _ => return Err(SIZES.to_owned()),
     };
     number.checked_mul(scale).ok_or_else(|| format!("{text:?} is too large"))
+}
+
+/// Parses a time such as `30s` or `2min`.
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    humantime::parse_duration(text)
+        .map_err(|error| format!("{text:?} is not a time such as 30s or 2min: {error}"))
 }
 
 /// Parses a size; returns 4 KiB blocks.

@@ -79,7 +79,8 @@ enum Named {
     Other(String),
 }
 
-fn sorted(
+/// As [`by_shard`], of drives that are open.
+pub(crate) fn sorted(
     session: &Session,
     paths: &[PathBuf],
     drives: &Drives,

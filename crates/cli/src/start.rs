@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::{ArrayConfig, MemberState};
+use zoneweave_raid::log::format::{ArrayConfig, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume,
     WriteChoice, open_array, survey,
@@ -14,11 +14,12 @@ use zoneweave_runtime::Nanos;
 use crate::conditions::is_present;
 use crate::control::{Claim, Client, GivenDrive, claim, socket_of};
 use crate::drives::paths::same_file;
+use crate::drives::space::{FullDisk, WRITE_BYTES, full_disk};
 use crate::error::CliError;
 use crate::job::Job;
 use crate::output::Output;
 use crate::output::progress::Progress;
-use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
+use crate::session::{Access, Drives, NamedDrive, Session, Unopened, offer, random_number};
 use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
 use crate::wait::until;
@@ -182,47 +183,144 @@ pub(crate) struct Started {
     pub others: Vec<OtherDrive>,
 }
 
-/// Starts the array of the drives, if `accept` does not refuse it. Drives that cannot be opened are
-/// left out.
+/// A start before its first write: the drives are locked, and their array is known.
+///
+/// Everything that a start needs is opened while it is in this state, because the next step may
+/// take missing members out of service.
+pub(crate) struct Prepared {
+    drives: Drives,
+    survey: Survey,
+    membership: SuperblockRecord,
+    options: OpenOptions,
+}
+
+/// Treatment of drives that were given and cannot be opened or read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// The array is not started.
+    Refuse,
+    /// The array is started without them.
+    LeaveOut,
+}
+
+/// Opens drives and checks that their array can be started, if `accept` does not refuse it. Writes
+/// nothing.
 ///
 /// # Errors
-/// If it cannot be started, or its drives are in use.
-pub(crate) fn start(
+/// If it cannot be started, its drives are in use, or one is `unusable`.
+pub(crate) fn prepare(
     session: &Session,
     paths: &[PathBuf],
+    unusable: Unusable,
     options: OpenOptions,
     accept: impl FnOnce(&ArrayConfig) -> Result<(), CliError>,
     output: &Output,
-) -> Result<Started, CliError> {
-    let drives = session.open_some(paths, Access::Exclusive)?;
-    let offered = offer(&drives.opened);
-    let looked = one_array(session.executor.run(survey(offered.clone())))?;
-    refuse_two(&looked)?;
-    let Some(membership) = looked.membership else { return Err(CliError::NoArray) };
-    let array = membership.config.array;
+) -> Result<Prepared, CliError> {
+    let mut drives = session.open_some(paths, Access::Exclusive)?;
+    if unusable == Unusable::Refuse {
+        refuse_unopened(&mut drives)?;
+    }
+    let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
+    refuse_two(&survey)?;
+    if unusable == Unusable::Refuse {
+        refuse_unreadable(&survey)?;
+    }
+    let Some(membership) = survey.membership.clone() else { return Err(CliError::NoArray) };
     accept(&membership.config)?;
-    tell_others(&describe_drives(&drives, &looked.drives, array), output);
+    let survey = match survey {
+        // Without advice for the other drives, one of which may be the original.
+        Survey {
+            refusal: Some(error @ OpenError::Array(AssemblyError::Duplicate { .. })), ..
+        } => {
+            return Err(error.into());
+        }
+        survey => survey,
+    };
+    refuse_full_disk(&drives, &survey)?;
+    tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: random_number()?, writes, ..options };
-    let (volume, report) = session.executor.run(open_array(&session.handle, offered, options))?;
-    let mut slots = vec![None; membership.members.len()];
-    for (verdict, named) in report.drives.iter().zip(&drives.opened) {
-        if let DriveRole::Member { slot, .. } = verdict.role {
-            slots[slot.index()] = Some(named.clone());
-        }
-        if verdict.damaged_records > 0 {
-            output.warning(format_args!(
-                "{}: {} superblock records are damaged; `zoneweave array scrub` rewrites them",
-                verdict.label, verdict.damaged_records
-            ));
+    Ok(Prepared { drives, survey, membership, options })
+}
+
+/// Refuses drives that were given and could not be opened: the reason may pass, and a start without
+/// them takes them out of service.
+pub(crate) fn refuse_unopened(drives: &mut Drives) -> Result<(), CliError> {
+    match drives.unopened.is_empty() {
+        true => Ok(()),
+        false => {
+            let Unopened { label, error } = drives.unopened.swap_remove(0);
+            Err(CliError::Unopened { label, error })
         }
     }
-    let others = describe_drives(&drives, &report.drives, array);
-    tell_recovery(&report, output);
-    for reason in &volume.status().writing.fell_back {
-        output.detail(format_args!("not using the best write layout for the drives: {reason}"));
+}
+
+/// Refuses members in files on a full file system: their first write would fail, and take them out
+/// of service.
+fn refuse_full_disk(drives: &Drives, survey: &Survey) -> Result<(), CliError> {
+    for (named, verdict) in drives.opened.iter().zip(&survey.drives) {
+        if !matches!(verdict.role, DriveRole::Member { .. }) {
+            continue;
+        }
+        if let Some(FullDisk { folder, free }) = full_disk(named.drive.path()) {
+            let label = named.label.clone();
+            return Err(CliError::NoSpace { label, folder, free, needed: WRITE_BYTES });
+        }
     }
-    Ok(Started { volume, config: membership.config, slots, others })
+    Ok(())
+}
+
+fn refuse_unreadable(survey: &Survey) -> Result<(), CliError> {
+    let unreadable = survey.drives.iter().find_map(|verdict| match verdict.role {
+        DriveRole::Unreadable(status) => Some((verdict.label.clone(), status)),
+        _ => None,
+    });
+    unreadable.map_or(Ok(()), |(label, status)| Err(CliError::Unreadable { label, status }))
+}
+
+impl Prepared {
+    pub(crate) const fn config(&self) -> &ArrayConfig {
+        &self.membership.config
+    }
+
+    /// Starts the array, which takes missing members out of service. `stop` ends the start.
+    ///
+    /// # Errors
+    /// If it cannot be started, or is stopped.
+    pub(crate) fn assemble(
+        self,
+        session: &Session,
+        stop: impl Future<Output = CliError>,
+        output: &Output,
+    ) -> Result<Started, CliError> {
+        let Self { drives, membership, options, .. } = self;
+        let opening = open_array(&session.handle, offer(&drives.opened), options);
+        let mut stopped = None;
+        let stop = async { stopped = Some(stop.await) };
+        let opened = session.executor.run(until(stop, opening));
+        if let Some(error) = stopped {
+            return Err(error);
+        }
+        let (volume, report) = opened.expect("it ends or is stopped")?;
+        let mut slots = vec![None; membership.members.len()];
+        for (verdict, named) in report.drives.iter().zip(&drives.opened) {
+            if let DriveRole::Member { slot, .. } = verdict.role {
+                slots[slot.index()] = Some(named.clone());
+            }
+            if verdict.damaged_records > 0 {
+                output.warning(format_args!(
+                    "{}: {} superblock records are damaged; `zoneweave array scrub` rewrites them",
+                    verdict.label, verdict.damaged_records
+                ));
+            }
+        }
+        let others = describe_drives(&drives, &report.drives, membership.config.array);
+        tell_recovery(&report, output);
+        for reason in &volume.status().writing.fell_back {
+            output.detail(format_args!("not using the best write layout for the drives: {reason}"));
+        }
+        Ok(Started { volume, config: membership.config, slots, others })
+    }
 }
 
 /// The presets of drives; `None` for a drive without one.
@@ -278,8 +376,12 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
 /// # Errors
 /// The slots that are missing.
 pub(crate) fn refuse_missing(located: &Located, but: Option<usize>) -> Result<(), CliError> {
-    let Some(membership) = &located.survey.membership else { return Err(CliError::NoArray) };
-    let present = |slot: usize| is_present(&located.survey, slot);
+    refuse_incomplete(&located.survey, but)
+}
+
+fn refuse_incomplete(survey: &Survey, but: Option<usize>) -> Result<(), CliError> {
+    let Some(membership) = &survey.membership else { return Err(CliError::NoArray) };
+    let present = |slot: usize| is_present(survey, slot);
     let members = (0_u8..).zip(&membership.members);
     let missing = members.filter(|(slot, member)| {
         member.state != MemberState::Failed && !present(usize::from(*slot))
@@ -292,7 +394,7 @@ pub(crate) fn refuse_missing(located: &Located, but: Option<usize>) -> Result<()
         [slot] => Err(CliError::Incomplete { name: name(), slot }),
         // Replacing one would be refused because of the others.
         _ => {
-            let starts = located.survey.refusal.is_none();
+            let starts = survey.refusal.is_none();
             Err(CliError::SeveralMissing { name: name(), slots: missing, starts })
         }
     }
@@ -313,13 +415,17 @@ pub(crate) fn start_whole(
     let writes = with_spares(WriteChoice::default(), geometries);
     let options = OpenOptions { writes, ..OpenOptions::default() };
     // The drives belong to one array, as `locate_one` checked.
-    start(session, paths, options, |_| Ok(()), output).map_err(|error| match error {
+    let prepared = prepare(session, paths, Unusable::LeaveOut, options, |_| Ok(()), output);
+    let prepared = prepared.map_err(|error| match error {
         // Another process has the drives, and it is not the server of the array.
         CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
             CliError::NoServer { problem: error.to_string(), socket: socket.clone() }
         }
         other => other,
-    })
+    })?;
+    // Again: a drive that can be read may still not be writable.
+    refuse_incomplete(&prepared.survey, but)?;
+    prepared.assemble(session, std::future::pending(), output)
 }
 
 /// Runs a job on a volume in this process and shows its progress.

@@ -234,7 +234,8 @@ fn what_is_to_be_typed_is_quoted_for_the_shell() {
     status.says(&readd);
 }
 
-/// The copy was described as a drive that a forced start had left out, with advice that destroys it.
+/// The copy was described as a drive that a forced start had left out, with advice that overwrites
+/// it.
 #[test]
 fn a_copy_is_called_a_copy() {
     let place = Place::with_array();

@@ -10,4 +10,5 @@ mod rest;
 mod serving;
 mod soaking;
 mod starting;
+mod starts;
 mod verbs;

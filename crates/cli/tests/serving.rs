@@ -248,7 +248,7 @@ fn an_array_starts_without_a_drive_and_says_so() {
     client.flush();
     drop(client);
     server.stop();
-    let server = place.serve("d/drive0 gone d/drive2 d/drive3 d/drive5");
+    let server = place.serve("d/drive0 gone d/drive2 d/drive3 d/drive5 --without any");
     assert!(server.announced.contains("DEGRADED"), "{}", server.announced);
     assert_eq!(server.client().read(0, data.len()), data);
     let stderr = server.stop();

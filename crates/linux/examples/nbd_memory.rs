@@ -7,7 +7,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_linux::nbd::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nbd::{Endpoint, Listener, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::{MemoryDevice, Ring, Signals};
 use zoneweave_runtime::Executor;
 
@@ -29,7 +29,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         device: MemoryDevice::new(mib << 8),
     };
     let limits = NbdLimits::default();
-    let server = NbdServer::start(&ring, &executor.handle(), vec![export], &[endpoint], limits)?;
+    let listeners = vec![Listener::start(&endpoint)?];
+    let server = NbdServer::start(&ring, &executor.handle(), vec![export], listeners, limits)?;
+    signals.serving();
     for endpoint in server.endpoints() {
         eprintln!("serving {mib} MiB at {endpoint}");
     }

@@ -85,7 +85,7 @@ recall() { dd if=/drives/disk0 bs=4096 skip=131071 2>/dev/null | tr -d '\0 '; }
 serve_nbd() {
   zoneweave serve nbd "$@" --socket unix:/run/volume.sock >/tmp/server.log 2>&1 &
   SERVER=$!
-  within 200 test -S /run/volume.sock || { cat /tmp/server.log; return 1; }
+  within 200 grep -q '^ready' /tmp/server.log || { cat /tmp/server.log; return 1; }
   nbd-client -unix /run/volume.sock /dev/nbd0 -N "$ARRAY" -b 4096 -timeout 300 &&
     echo none >/sys/block/nbd0/queue/scheduler
 }

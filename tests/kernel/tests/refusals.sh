@@ -46,7 +46,7 @@ check "only if every drive is named" \
 
 # shellcheck disable=SC2086
 zoneweave serve nbd $DRIVES --socket unix:/run/a.sock >/tmp/log 2>&1 &
-within 120 test -S /run/a.sock
+within 120 grep -q '^ready' /tmp/log
 check "a drive in service is not taken" fails_with 'in use' make b --size 64M /drives/zns0 /drives/zns1
 check "and the kernel has it for nobody else" fails_with 'in use' mkfs.ext4 -q "$(block_device zns0)"
 # shellcheck disable=SC2086

@@ -3,10 +3,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use zoneweave_linux::Drive;
 use zoneweave_linux::nbd::Endpoint;
+use zoneweave_linux::{Drive, DriveError, FileDriveError};
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
@@ -71,6 +72,8 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
     let drives = find_drives(&request.directory);
     let socket = request.directory.join(format!("{name}.sock"));
     let array = Served {
+        without: Vec::new(),
+        wait: Duration::ZERO,
         no_hedging: false,
         spare: Vec::new(),
         rebuild_limit: None,
@@ -97,8 +100,16 @@ fn find_drives(directory: &Path) -> Vec<PathBuf> {
     let (directories, mut files): (Vec<_>, Vec<_>) =
         entries(directory).into_iter().partition(|path| path.is_dir());
     files.extend(directories.iter().flat_map(|directory| entries(directory)));
-    files.retain(|path| path.is_file() && Drive::inspect(path).is_ok());
+    files.retain(|path| path.is_file() && may_be_drive(path));
     files
+}
+
+/// Whether a file is a drive, or cannot be examined: leaving it out would take it out of service.
+fn may_be_drive(path: &Path) -> bool {
+    match Drive::inspect(path) {
+        Err(DriveError::File(error)) => matches!(error, FileDriveError::File { .. }),
+        inspected => inspected.is_ok(),
+    }
 }
 
 fn make_drives(request: &Quickstart) -> Result<Made, CliError> {

@@ -27,7 +27,7 @@ pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{socket_of, sockets};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
-pub(crate) use server::ControlServer;
+pub(crate) use server::{ControlServer, ControlSocket};
 pub(crate) use service::{Servers, Service};
 
 /// Time limit of a client for a server to take a connection, and for each of its messages. A working

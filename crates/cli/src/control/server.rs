@@ -34,25 +34,30 @@ const PROGRESS_PERIOD: Nanos = Nanos::from_millis(200);
 /// Pause after the kernel refused to accept a connection.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
-/// A listening control socket; it is removed with this.
+/// The control socket of a server that starts: clients can connect, and wait for their greeting.
+/// It is removed with this.
+pub(crate) struct ControlSocket {
+    listener: Listener,
+}
+
+/// The control socket of a running server; it is removed with this.
 pub(crate) struct ControlServer {
     closing: Gate,
 }
 
-impl ControlServer {
+impl ControlSocket {
     /// Listens for requests about an array.
     ///
     /// # Errors
     /// If the socket cannot be made, for example because another server has it.
-    pub(crate) fn start(
-        ring: &Ring,
-        handle: &Handle,
-        array: ArrayUuid,
-        service: Rc<Service>,
-    ) -> Result<Self, CliError> {
+    pub(crate) fn listen(array: ArrayUuid) -> Result<Self, CliError> {
         let socket = socket_of(array);
         directory::prepare(&socket)?;
-        let listener = Listener::start(&Endpoint::Unix(socket))?;
+        Ok(Self { listener: Listener::start(&Endpoint::Unix(socket))? })
+    }
+
+    /// Answers requests.
+    pub(crate) fn serve(self, ring: &Ring, handle: &Handle, service: Rc<Service>) -> ControlServer {
         let closing = Gate::new();
         let connections = Connections {
             ring: ring.clone(),
@@ -62,11 +67,13 @@ impl ControlServer {
         };
         let closed = closing.clone();
         handle.spawn("control listener", async move {
-            until(closed.wait(), connections.listen(listener)).await;
+            until(closed.wait(), connections.listen(self.listener)).await;
         });
-        Ok(Self { closing })
+        ControlServer { closing }
     }
+}
 
+impl ControlServer {
     /// Stops listening and removes the socket.
     pub(crate) fn close(&self) {
         self.closing.open();

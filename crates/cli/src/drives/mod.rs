@@ -4,3 +4,4 @@ pub(crate) mod consent;
 pub(crate) mod foreign;
 pub(crate) mod identity;
 pub(crate) mod paths;
+pub(crate) mod space;

@@ -10,7 +10,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
-use crate::format::{slots, word};
+use crate::drives::space::full_disk;
+use crate::format::{bytes, slots, word};
 use crate::session::{Drives, NamedDrive};
 
 /// The status of the array of the drives; `None` without one.
@@ -25,8 +26,8 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
     let facts = Facts { members: &members, losses_left, stopped, ..Facts::default() };
-    let Verdict { health, why, action } =
-        few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
+    let verdict = few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
+    let Verdict { health, why, action } = no_space(&drives.opened, survey, verdict);
     let status = ArrayStatus {
         losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
@@ -139,6 +140,22 @@ fn few_named(named: usize, survey: &Survey, members: &[MemberStatus]) -> Option<
     );
     let action = format!("name all of its drives; if no others are left: {refusal}");
     Some(Verdict { health: Health::Unknown, why: Some(why), action: Some(action) })
+}
+
+/// The verdict if a member's drive has no space for writes: the array does not start.
+fn no_space(opened: &[NamedDrive], survey: &Survey, verdict: Verdict) -> Verdict {
+    if matches!(verdict.health, Health::Failed | Health::Unknown) {
+        return verdict;
+    }
+    let members = opened.iter().zip(&survey.drives);
+    let mut members =
+        members.filter(|(_, verdict)| matches!(verdict.role, DriveRole::Member { .. }));
+    let full = members.find_map(|(named, _)| Some((named, full_disk(named.drive.path())?)));
+    let Some((named, full)) = full else { return verdict };
+    let folder = full.folder.display();
+    let why = format!("no space left for {}: {folder} has {} free", named.label, bytes(full.free));
+    let action = format!("free some space in {folder}, then serve the array");
+    Verdict { health: Health::Failed, why: Some(why), action: Some(action) }
 }
 
 /// Describes every drive that is not a member of the array.

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -218,7 +219,7 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    fn connect(socket: &Path, name: &str) -> Self {
+    pub(crate) fn connect(socket: &Path, name: &str) -> Self {
         let mut stream = UnixStream::connect(socket).unwrap();
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting).unwrap();
@@ -248,6 +249,21 @@ impl Nbd {
         self.stream.read_exact(&mut reply).unwrap();
         assert_eq!(reply[..4], 0x6744_6698_u32.to_be_bytes());
         assert_eq!(reply[4..8], [0; 4], "the request failed");
+    }
+
+    /// Asks for the first 4 MiB, more than a socket holds, and takes nothing of the reply; returns
+    /// when the server sends it.
+    pub(crate) fn ask_in_vain(&mut self) {
+        let length = 4_u32 << 20;
+        let head = [
+            &0x2560_9513_u32.to_be_bytes()[..],
+            &[0; 4],
+            &7_u64.to_be_bytes(),
+            &0_u64.to_be_bytes(),
+            &length.to_be_bytes(),
+        ];
+        self.stream.write_all(&head.concat()).unwrap();
+        poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], None).unwrap();
     }
 
     pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {

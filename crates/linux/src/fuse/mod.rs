@@ -19,6 +19,7 @@
 //!   writes, and a completed write is acknowledged as over NBD. Loop devices and file systems above
 //!   cache data, and flush it, as on any disk.
 //! - A punched hole reads as zeros, also where it covers blocks in part.
+//! - Requests between the mount and the server's start wait; they are never refused.
 //! - After [`FuseServer::shutdown`] all answered requests have reached the device, and the file is
 //!   gone; if it is still in use, its users get errors.
 //! - A server that dies leaves a dead mount behind. The next server unmounts it, if its source is
@@ -34,4 +35,4 @@ mod request;
 mod server;
 
 pub use error::FuseError;
-pub use server::{FuseServer, FuseStatus};
+pub use server::{FuseMount, FuseServer, FuseStatus};

@@ -22,6 +22,8 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     /// Whether a dead mount was cleared away.
     pub(super) cleared: bool,
+    /// Whether the file was created.
+    pub(super) created: bool,
 }
 
 /// Looks whether something may be mounted there; the file need not be there.
@@ -44,17 +46,18 @@ pub(super) fn look(path: &Path) -> Result<Found, FuseError> {
         Ok(found) if !found.is_file() => Err(FuseError::NotAFile { path }),
         Ok(found) if found.len() > 0 => Err(FuseError::NotEmpty { path, bytes: found.len() }),
         // Unreadable: creating the file reports the reason.
-        _ => Ok(Found { path, cleared: dead }),
+        _ => Ok(Found { path, cleared: dead, created: false }),
     }
 }
 
 /// Makes a file ready to be mounted on.
 pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
-    let Found { path, cleared } = look(path)?;
+    let Found { path, cleared, .. } = look(path)?;
     if cleared {
         detach(&path);
     }
     let failed = |action, error| FuseError::Mountpoint { path: path.clone(), action, error };
+    let created = fs::symlink_metadata(&path).is_err();
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     opened.map_err(|error| match error.kind() {
         io::ErrorKind::IsADirectory => FuseError::NotAFile { path: path.clone() },
@@ -64,7 +67,15 @@ pub(super) fn prepare(path: &Path) -> Result<Found, FuseError> {
     if !path.is_file() {
         return Err(FuseError::NotAFile { path });
     }
-    Ok(Found { path, cleared })
+    Ok(Found { path, cleared, created })
+}
+
+/// Removes the empty file that was created to mount on.
+pub(super) fn remove(path: &Path) {
+    if fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() == 0) {
+        // A file that stays is empty, and does not hinder the next mount.
+        let _ = fs::remove_file(path);
+    }
 }
 
 /// Unmounts a path lazily, even if it is in use or dead. The next use of the path shows whether
@@ -135,10 +146,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("vol");
         let found = prepare(&path).unwrap();
-        assert_eq!(found, Found { path: path.canonicalize().unwrap(), cleared: false });
+        let made = Found { path: path.canonicalize().unwrap(), cleared: false, created: true };
+        assert_eq!(found, made);
         let other = folder.path().join("other");
         assert!(look(&other).is_ok() && !other.exists(), "looking makes nothing");
-        assert!(prepare(&path).is_ok());
+        assert!(prepare(&path).is_ok_and(|found| !found.created));
         assert!(matches!(prepare(folder.path()), Err(FuseError::NotAFile { .. })));
         fs::write(&other, "precious").unwrap();
         assert!(matches!(prepare(&other), Err(FuseError::NotEmpty { bytes: 8, .. })));

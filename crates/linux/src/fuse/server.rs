@@ -1,6 +1,7 @@
 //! The server of a mounted file: mounting, running requests, unmounting.
 
 use std::cell::Cell;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -32,6 +33,41 @@ pub struct FuseStatus {
     pub failed: u64,
 }
 
+/// A mounted file whose requests wait for a server. Dropping it unmounts the file, and answers the
+/// requests with errors.
+pub struct FuseMount {
+    // Before the session, whose end waits for requests.
+    unserved: Unserved,
+    event: OwnedFd,
+    session: BackgroundSession,
+    cleared: bool,
+    size_bytes: u64,
+}
+
+/// A mount until it has a server.
+struct Unserved {
+    path: PathBuf,
+    /// Whether the file was created for the mount.
+    created: bool,
+    mailbox: Arc<Mailbox>,
+    is_served: bool,
+}
+
+impl Drop for Unserved {
+    fn drop(&mut self) {
+        if self.is_served {
+            return;
+        }
+        self.mailbox.close();
+        // Dropping a request answers it.
+        while self.mailbox.take().is_some() {}
+        mountpoint::detach(&self.path);
+        if self.created {
+            mountpoint::remove(&self.path);
+        }
+    }
+}
+
 /// A file that is being served. Dropping this handle unmounts it, and does not wait.
 pub struct FuseServer {
     shared: Rc<Shared>,
@@ -61,36 +97,29 @@ fn has_driver() -> Result<(), FuseError> {
     if Path::new("/dev/fuse").exists() { Ok(()) } else { Err(FuseError::NoDriver) }
 }
 
-impl FuseServer {
-    /// Checks whether a device can be mounted at a path, as far as possible without mounting it;
-    /// nothing is created or changed.
+impl FuseMount {
+    /// Mounts a file of this size, which is created if it does not exist. `name` becomes the
+    /// mount's source.
     ///
     /// # Errors
     /// [`FuseError`] says how to fix it.
-    pub fn check(path: &Path) -> Result<(), FuseError> {
-        has_driver()?;
-        mountpoint::look(path).map(drop)
-    }
-
-    /// Mounts a device as a file, which is created if it does not exist. `name` becomes the mount's
-    /// source.
-    ///
-    /// # Errors
-    /// [`FuseError`] says how to fix it.
-    pub fn start(
-        ring: &Ring,
-        handle: &Handle,
-        device: Rc<dyn BlockDevice>,
+    pub fn new(
         path: &Path,
         name: &str,
+        size_bytes: u64,
+        read_only: bool,
     ) -> Result<Self, FuseError> {
         has_driver()?;
-        let Found { path, cleared } = mountpoint::prepare(path)?;
-        let failed = |error| FuseError::Mount { path: path.clone(), error };
+        let Found { path, cleared, created } = mountpoint::prepare(path)?;
+        let failed = |error| {
+            if created {
+                mountpoint::remove(&path);
+            }
+            FuseError::Mount { path: path.clone(), error }
+        };
         let (mailbox, event) = Mailbox::new().map_err(failed)?;
         let mailbox = Arc::new(mailbox);
-        let device = Rc::new(ByteDevice::new(device));
-        let file = OneFile::new(mailbox.clone(), device.size_bytes(), device.info().read_only);
+        let file = OneFile::new(mailbox.clone(), size_bytes, read_only);
         let mut config = Config::default();
         config.mount_options = vec![
             MountOption::FSName(format!("{}{name}", mountpoint::SOURCE)),
@@ -99,6 +128,28 @@ impl FuseServer {
         ];
         let session =
             Session::new(file, &path, &config).and_then(Session::spawn).map_err(failed)?;
+        let unserved = Unserved { path, created, mailbox, is_served: false };
+        Ok(Self { unserved, event, session, cleared, size_bytes })
+    }
+}
+
+impl FuseServer {
+    /// Serves a mounted file.
+    ///
+    /// # Panics
+    /// If the device has another size than the file.
+    #[must_use]
+    pub fn start(
+        ring: &Ring,
+        handle: &Handle,
+        device: Rc<dyn BlockDevice>,
+        mount: FuseMount,
+    ) -> Self {
+        let FuseMount { mut unserved, event, session, cleared, size_bytes } = mount;
+        unserved.is_served = true;
+        let (mailbox, path) = (unserved.mailbox.clone(), unserved.path.clone());
+        let device = Rc::new(ByteDevice::new(device));
+        assert_eq!(device.size_bytes(), size_bytes, "the file has the size of the device");
         let shared = Rc::new(Shared {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -112,7 +163,7 @@ impl FuseServer {
             failed: Cell::new(0),
         });
         handle.spawn("FUSE mailbox", shared.clone().take_requests(Rc::new(event)));
-        Ok(Self { shared, session, path, cleared })
+        Self { shared, session, path, cleared }
     }
 
     /// Where the file is.

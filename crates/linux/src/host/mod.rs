@@ -4,7 +4,7 @@
 //! - `spawn_blocking`: one blocking call in a new thread;
 //! - `worker`: a thread for a series of blocking calls;
 //! - `busy`: retries while another process still holds a file or socket;
-//! - `signals`: SIGINT and SIGTERM as futures;
+//! - `signals`: SIGINT, SIGTERM and SIGHUP as futures, heeded at any moment;
 //! - `entropy`: random bytes.
 //!
 //! Invariant: the engine's thread never blocks, except while it opens drives or sockets at start.

@@ -32,6 +32,6 @@ mod server;
 mod shared;
 
 pub use crate::socket::{Endpoint, EndpointError, Listener};
-pub use server::{NbdExport, NbdServer, ServeError};
+pub use server::{NbdExport, NbdServer};
 pub use shared::{NbdLimits, NbdStatus};
-pub use zoneweave_nbd::NAME_BYTES_MAX;
+pub use zoneweave_nbd::{ExportError, NAME_BYTES_MAX};

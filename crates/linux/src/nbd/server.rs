@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustix::net::Shutdown;
-use thiserror::Error;
 use zoneweave_nbd::{BlockSizes, ExportDescription, ExportError, ExportList, TransmissionFlags};
 use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Semaphore};
 use zoneweave_zoned::{BlockDevice, ByteDevice};
@@ -14,7 +13,7 @@ use super::connection;
 use super::shared::{NbdLimits, NbdStatus, Shared};
 use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
-use crate::socket::{Endpoint, EndpointError, Listener};
+use crate::socket::{Endpoint, Listener};
 
 /// How long accepting rests after the kernel refused it, usually for lack of descriptors.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
@@ -29,17 +28,6 @@ pub struct NbdExport {
     pub device: Rc<dyn BlockDevice>,
 }
 
-/// Why nothing is served.
-#[derive(Debug, Error)]
-pub enum ServeError {
-    /// The exports cannot be offered to clients.
-    #[error(transparent)]
-    Export(#[from] ExportError),
-    /// An address cannot be listened at.
-    #[error(transparent)]
-    Endpoint(#[from] EndpointError),
-}
-
 /// A running NBD server. Dropping this handle lets it run on.
 pub struct NbdServer {
     shared: Rc<Shared>,
@@ -48,17 +36,17 @@ pub struct NbdServer {
 }
 
 impl NbdServer {
-    /// Listens at every endpoint and serves until [`NbdServer::shutdown`].
+    /// Serves the clients of these listeners until [`NbdServer::shutdown`].
     ///
     /// # Errors
-    /// [`ServeError`] names the export or endpoint; nothing is left listening then.
+    /// If the exports cannot be offered; nothing is left listening then.
     pub fn start(
         ring: &Ring,
         handle: &Handle,
         exports: Vec<NbdExport>,
-        endpoints: &[Endpoint],
+        listeners: Vec<Listener>,
         limits: NbdLimits,
-    ) -> Result<Self, ServeError> {
+    ) -> Result<Self, ExportError> {
         let devices: Vec<_> =
             exports.iter().map(|export| Rc::new(ByteDevice::new(export.device.clone()))).collect();
         let described = exports.into_iter().map(describe).collect();
@@ -76,7 +64,6 @@ impl NbdServer {
             requests: Cell::new(0),
             misbehaved: Cell::new(0),
         });
-        let listeners: Vec<_> = endpoints.iter().map(Listener::start).collect::<Result<_, _>>()?;
         let endpoints = listeners.iter().map(|listener| listener.endpoint().clone()).collect();
         let listen = |listener| handle.spawn("NBD listener", shared.clone().listen(listener));
         let listeners = listeners.into_iter().map(listen).collect();

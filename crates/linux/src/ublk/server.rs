@@ -73,12 +73,18 @@ pub struct UblkServer {
 }
 
 impl UblkServer {
-    /// Checks whether the kernel can create ublk disks.
+    /// Checks, without starting it, whether a disk of blocks can be created or taken over.
     ///
     /// # Errors
     /// [`UblkError`] says how to fix it.
-    pub fn check(ring: &Ring) -> Result<(), UblkError> {
-        Driver::open(ring).map(drop)
+    pub async fn check(
+        ring: &Ring,
+        handle: &Handle,
+        options: &UblkOptions,
+    ) -> Result<(), UblkError> {
+        let mut driver = Driver::open(ring)?;
+        check_features(driver.features().await?, BLOCK_FEATURES)?;
+        find(&mut driver, handle, options).await.map(drop)
     }
 
     /// Creates the disk, or takes over the disk that a dead server left behind.
@@ -175,6 +181,12 @@ impl UblkServer {
     }
 }
 
+/// Features of the driver that every disk needs.
+const COMMON_FEATURES: u64 = FEATURE_USER_COPY | FEATURE_USER_RECOVERY | FEATURE_IOCTL_NUMBERS;
+
+/// Features that a disk of blocks needs.
+const BLOCK_FEATURES: u64 = COMMON_FEATURES | FEATURE_RECOVERY_REISSUE;
+
 /// The driver's parameters of a disk.
 struct Plan {
     disk: Rc<dyn Disk>,
@@ -183,18 +195,16 @@ struct Plan {
 }
 
 fn plan(disk: UblkDisk, options: &UblkOptions) -> Result<Plan, UblkError> {
-    let common = FEATURE_USER_COPY | FEATURE_USER_RECOVERY | FEATURE_IOCTL_NUMBERS;
     let mut plan = match disk {
         UblkDisk::Block(device) => {
             let disk = BlockDisk { device };
             let parameters = disk.parameters(options.optimal_bytes);
-            let features = common | FEATURE_RECOVERY_REISSUE;
-            Plan { disk: Rc::new(disk), features, parameters }
+            Plan { disk: Rc::new(disk), features: BLOCK_FEATURES, parameters }
         }
         UblkDisk::Zoned(drive) => {
             let disk = ZonedDisk::new(drive)?;
             let parameters = disk.parameters();
-            Plan { disk: Rc::new(disk), features: common | FEATURE_ZONED, parameters }
+            Plan { disk: Rc::new(disk), features: COMMON_FEATURES | FEATURE_ZONED, parameters }
         }
     };
     plan.parameters.length = u32::try_from(size_of::<Parameters>()).expect("112 bytes");

@@ -11,7 +11,7 @@ use super::connection;
 use super::shared::{IN_FLIGHT_BYTES, Shared, VhostUserOptions, VhostUserStatus};
 use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
-use crate::socket::{Endpoint, EndpointError, Listener};
+use crate::socket::{Endpoint, Listener};
 
 /// How long requests under way may keep the server from stopping.
 const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
@@ -26,18 +26,21 @@ pub struct VhostUserServer {
 }
 
 impl VhostUserServer {
-    /// Listens at a unix socket and serves until [`VhostUserServer::shutdown`].
+    /// Serves the virtual machines of a unix socket until [`VhostUserServer::shutdown`].
     ///
-    /// # Errors
-    /// [`EndpointError`] says why, and how to fix it.
+    /// # Panics
+    /// If the listener is not that of a unix socket.
+    #[must_use]
     pub fn start(
         ring: &Ring,
         handle: &Handle,
         device: Rc<dyn BlockDevice>,
-        path: &Path,
+        listener: Listener,
         options: VhostUserOptions,
-    ) -> Result<Self, EndpointError> {
-        let listener = Listener::start(&Endpoint::Unix(path.to_owned()))?;
+    ) -> Self {
+        let Endpoint::Unix(path) = listener.endpoint().clone() else {
+            panic!("memory is shared over unix sockets only");
+        };
         let shared = Rc::new(Shared {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -52,7 +55,7 @@ impl VhostUserServer {
             misbehaved: Cell::new(0),
         });
         let listener = handle.spawn("vhost-user listener", shared.clone().listen(listener));
-        Ok(Self { shared, path: path.to_owned(), listener })
+        Self { shared, path, listener }
     }
 
     /// Where virtual machines connect.

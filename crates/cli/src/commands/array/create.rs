@@ -259,6 +259,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
             }
         })?);
     }
+    assert_eq!(made.len(), usize::from(request.shards), "every shard has an array");
     Ok(Made { configs: made, unused_bytes: unused })
 }
 
@@ -306,6 +307,7 @@ fn is_usable(info: &ZoneInfo) -> bool {
 /// as members of a degraded array they would be refused when the command is repeated. Returns the
 /// drives that could not be erased.
 async fn unmake(drives: &[NamedDrive], blank: &[bool], arrays: &[ArrayUuid]) -> Vec<PathBuf> {
+    assert_eq!(drives.len(), blank.len(), "every drive was examined");
     let mut left = Vec::new();
     for (named, was_blank) in drives.iter().zip(blank) {
         let records = read_records(&*named.member).await;

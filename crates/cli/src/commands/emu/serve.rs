@@ -54,8 +54,10 @@ pub(crate) fn run(request: &Serve, output: &Output) -> Result<Exit, CliError> {
         zone_bytes: geometry.zone_size.data_bytes() as u64,
         zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
     };
+    signals.serving();
     tell(&serving, output);
     let waited = session.executor.run(signals.next());
+    signals.stopping();
     output.note("stopping: finishing requests in flight");
     let flushed = session.executor.run(async {
         stop_ublk(server, output).await;

@@ -1,5 +1,7 @@
-//! An array in service in this thread: the volume, its control socket and its spares.
+//! An array of this thread, before and in service: the volume, its control socket and its spares.
 
+use std::num::NonZeroU64;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use zoneweave_raid::log::format::ArrayConfig;
@@ -8,11 +10,11 @@ use zoneweave_runtime::Nanos;
 
 use super::fronts::stop_servers;
 use super::orders::Order;
-use crate::control::{ControlServer, Servers, Service};
+use crate::control::{ControlServer, ControlSocket, Servers, Service};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};
-use crate::start::{INDEX_PAGES, Started, start};
+use crate::start::{INDEX_PAGES, Started, prepare};
 use crate::status::ArrayStatus;
 use crate::writing::with_spares;
 
@@ -22,6 +24,16 @@ const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 /// Why a former member is no spare.
 const USELESS_SPARE: &str = "it was a member of this array and missed writes; `zoneweave array replace` re-adds it to a slot";
 
+/// An array that is about to start: its drives are locked, and its control socket listens. Nothing
+/// is written yet.
+pub(super) struct Prepared {
+    start: crate::start::Prepared,
+    control: ControlSocket,
+    spares: Vec<NamedDrive>,
+    useless_spares: Vec<PathBuf>,
+    rebuild_limit: Option<NonZeroU64>,
+}
+
 /// An array in service.
 pub(super) struct Engine {
     pub(super) config: ArrayConfig,
@@ -30,13 +42,9 @@ pub(super) struct Engine {
     spares: Vec<NamedDrive>,
 }
 
-impl Engine {
-    /// Starts the array and its control socket.
-    pub(super) fn start(
-        session: &Session,
-        order: &Order,
-        output: &Output,
-    ) -> Result<Self, CliError> {
+impl Prepared {
+    /// Opens the drives and the control socket of the array.
+    pub(super) fn new(session: &Session, order: &Order, output: &Output) -> Result<Self, CliError> {
         let Order { served, drives, spares, useless_spares, index_memory, .. } = order;
         let spares = spares.iter().map(|path| Ok(session.open(path, Access::Exclusive)?));
         let spares: Vec<_> = spares.collect::<Result<_, CliError>>()?;
@@ -50,20 +58,39 @@ impl Engine {
             ..OpenOptions::default()
         };
         let accept = |found: &ArrayConfig| order.accept(found);
-        let started = start(session, drives, options, accept, output)?;
-        let Started { volume, config, slots, others } = started;
-        volume.limit_rebuild(served.rebuild_limit);
+        let start = prepare(session, drives, served.unusable(), options, accept, output)?;
+        // Fails if another server has this array, for example with the originals of these drives.
+        let control = ControlSocket::listen(start.config().array)?;
+        let (useless_spares, rebuild_limit) = (useless_spares.clone(), served.rebuild_limit);
+        Ok(Self { start, control, spares, useless_spares, rebuild_limit })
+    }
+
+    pub(super) const fn config(&self) -> &ArrayConfig {
+        self.start.config()
+    }
+
+    /// Starts the array; `stop` ends the start.
+    pub(super) fn assemble(
+        self,
+        session: &Session,
+        stop: impl Future<Output = CliError>,
+        output: &Output,
+    ) -> Result<Engine, CliError> {
+        let Self { start, control, spares, useless_spares, rebuild_limit } = self;
+        let Started { volume, config, slots, others } = start.assemble(session, stop, output)?;
+        volume.limit_rebuild(rebuild_limit);
         let (ring, handle) = (&session.ring, &session.handle);
         let service = Service::new(ring, handle, config.clone(), volume, slots, others);
         let service = Rc::new(service);
-        for path in useless_spares {
+        for path in &useless_spares {
             service.refuse_spare(path, USELESS_SPARE);
         }
-        // Fails if another server has this array.
-        let control = ControlServer::start(ring, handle, config.array, service.clone())?;
-        Ok(Self { config, service, control, spares })
+        let control = control.serve(ring, handle, service.clone());
+        Ok(Engine { config, service, control, spares })
     }
+}
 
+impl Engine {
     pub(super) fn volume(&self) -> &Volume {
         self.service.volume()
     }

@@ -5,13 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use zoneweave_linux::fuse::FuseServer;
+use zoneweave_linux::fuse::{FuseMount, FuseServer};
 use zoneweave_linux::nbd::{Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
+use super::stop::Stop;
 use crate::control::Servers;
 use crate::error::{CliError, usage};
 use crate::format::word;
@@ -33,29 +34,43 @@ pub(super) struct Places {
     pub(super) fuse: Option<PathBuf>,
 }
 
+/// Front ends whose clients can connect, and wait.
+pub(super) struct Fronts<'a> {
+    places: &'a Places,
+    nbd: Vec<Listener>,
+    vhost_user: Option<Listener>,
+    fuse: Option<FuseMount>,
+}
+
 impl Places {
-    /// Checks that the front ends can start, before the array does: starting an array may take
-    /// drives that were not named out of service, in vain if no client can then be served.
-    pub(super) fn check(&self, session: &Session) -> Result<(), CliError> {
-        let unix = self.vhost_user.iter().map(|path| Endpoint::Unix(path.clone()));
-        let endpoints = self.endpoints.iter().cloned().chain(unix);
-        // All at once: two of them may be the same.
-        let listeners = endpoints.map(|endpoint| Listener::start(&endpoint));
-        listeners.collect::<Result<Vec<_>, _>>()?;
-        if let Some(path) = &self.fuse {
-            FuseServer::check(path)?;
+    /// Opens the front ends of a volume before its array starts: starting an array may take drives
+    /// that were not named out of service, in vain if no client can then be served.
+    pub(super) fn open(
+        &self,
+        stop: &Stop<'_>,
+        config: &ArrayConfig,
+        blocks: u64,
+    ) -> Result<Fronts<'_>, CliError> {
+        if let Some(name) = &self.export
+            && (name.len() > NAME_BYTES_MAX || name.contains('\0'))
+        {
+            let problem =
+                format!("the export name may have at most {NAME_BYTES_MAX} bytes, and no NUL");
+            return Err(usage("export")(problem));
         }
-        if self.ublk.is_some() {
-            UblkServer::check(&session.ring)?;
+        let nbd = self.endpoints.iter().map(Listener::start).collect::<Result<_, _>>()?;
+        let vhost_user = self.vhost_user.clone().map(Endpoint::Unix);
+        let vhost_user = vhost_user.map(|endpoint| Listener::start(&endpoint)).transpose()?;
+        let Session { ring, handle, .. } = stop.session;
+        if let Some(number) = self.ublk {
+            let identity = identity(config.array.0);
+            let options = UblkOptions { number, identity, optimal_bytes: 0 };
+            stop.run(UblkServer::check(ring, handle, &options))??;
         }
-        match &self.export {
-            Some(name) if name.len() > NAME_BYTES_MAX || name.contains('\0') => {
-                let problem =
-                    format!("the export name may have at most {NAME_BYTES_MAX} bytes, and no NUL");
-                Err(usage("export")(problem))
-            }
-            _ => Ok(()),
-        }
+        let bytes = blocks * BLOCK_BYTES as u64;
+        let mount = |path: &PathBuf| FuseMount::new(path, &config.name, bytes, false);
+        let fuse = self.fuse.as_ref().map(mount).transpose()?;
+        Ok(Fronts { places: self, nbd, vhost_user, fuse })
     }
 }
 
@@ -65,15 +80,16 @@ pub(super) fn start_servers(
     session: &Session,
     config: &ArrayConfig,
     device: Rc<dyn BlockDevice>,
-    places: &Places,
+    fronts: Fronts<'_>,
     (servers, exports): (&mut Servers, &mut Vec<String>),
     output: &Output,
 ) -> Result<(), CliError> {
     let (ring, handle) = (&session.ring, &session.handle);
+    let Fronts { places, nbd, vhost_user, fuse } = fronts;
     let device = shared(device);
     let chunk_bytes = u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64;
     let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
-    if !places.endpoints.is_empty() {
+    if !nbd.is_empty() {
         let name = places.export.clone().unwrap_or_else(|| config.name.clone());
         let export = NbdExport {
             name: name.clone(),
@@ -84,19 +100,19 @@ pub(super) fn start_servers(
             device: device.clone(),
         };
         let limits = NbdLimits::default();
-        let server = NbdServer::start(ring, handle, vec![export], &places.endpoints, limits)?;
+        let server = NbdServer::start(ring, handle, vec![export], nbd, limits)?;
         exports.extend(server.endpoints().iter().map(|endpoint| uri(endpoint, &name)));
         servers.nbd = Some(server);
     }
-    if let Some(path) = &places.vhost_user {
+    if let Some(listener) = vhost_user {
         let options = VhostUserOptions { serial: config.name.clone(), optimal_bytes };
-        let server = VhostUserServer::start(ring, handle, device.clone(), path, options)?;
+        let server = VhostUserServer::start(ring, handle, device.clone(), listener, options);
         let path = absolute(server.path());
         exports.push(format!("{VHOST_USER}{}", path.display()));
         servers.vhost_user = Some(server);
     }
-    if let Some(path) = &places.fuse {
-        let server = FuseServer::start(ring, handle, device.clone(), path, &config.name)?;
+    if let Some(mount) = fuse {
+        let server = FuseServer::start(ring, handle, device.clone(), mount);
         let path = server.path().display();
         if server.has_cleared() {
             output

@@ -1,34 +1,42 @@
-//! `zoneweave serve`: serves a volume to clients, until SIGTERM or SIGINT.
+//! `zoneweave serve`: serves a volume to clients, until SIGTERM, SIGINT or SIGHUP.
 
+mod descriptors;
 mod engine;
 mod fronts;
+mod gather;
 mod orders;
 mod shards;
+mod stop;
 
 use std::num::NonZeroU64;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use zoneweave_linux::Signals;
 use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::shards::volume_blocks;
 use zoneweave_zoned::BlockDevice;
 
 use crate::control::Servers;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::format::parse_bytes;
+use crate::format::{parse_bytes, parse_time};
 use crate::output::Output;
 use crate::session::Session;
+use crate::start::Unusable;
 use crate::status::{VolumeStatus, render_volume};
 use crate::wait::until;
 use crate::writing::Writing;
-use engine::Engine;
-use fronts::{Places, endpoint, look, start_servers, stop_servers, unix_path};
+use engine::{Engine, Prepared};
+use fronts::{Fronts, Places, endpoint, look, start_servers, stop_servers, unix_path};
 pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
+use gather::gather;
 use orders::orders;
 use shards::Others;
+use stop::{Stop, end_if_stopped};
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -95,6 +103,14 @@ pub(crate) struct Served {
     /// Drives of the array, or of all shards of a volume, in any order
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
+    /// Start without this drive, which takes it out of service; `any` for all drives that cannot be
+    /// opened. Otherwise the array is started only if every drive given can be opened
+    #[arg(long, value_name = "DRIVE|any")]
+    pub without: Vec<PathBuf>,
+    /// Wait this long for drives that do not exist yet, and for members of the array that were not
+    /// given to appear beside the others, e.g. 30s at boot [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "0s", hide_default_value = true)]
+    pub wait: Duration,
     /// Start without a majority of the drives (re-add the missing ones with `array replace`), or
     /// although unidentifiable blocks are lost (they may read as older data)
     #[arg(long)]
@@ -120,6 +136,16 @@ pub(crate) struct Served {
     pub whole_index: bool,
     #[command(flatten)]
     pub writing: Writing,
+}
+
+impl Served {
+    /// Treatment of drives that cannot be opened.
+    fn unusable(&self) -> Unusable {
+        match self.without.iter().any(|path| path == Path::new("any")) {
+            true => Unusable::LeaveOut,
+            false => Unusable::Refuse,
+        }
+    }
 }
 
 /// The document printed once clients can connect.
@@ -170,15 +196,16 @@ fn serve(
     // Before any thread starts: a thread started earlier would still take the signals.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
-    let mut orders = orders(&session, request, output)?;
-    places.check(&session)?;
-    let first = orders.remove(0);
-    let mut others = Others::start(orders, output)?;
-    let own = first.output(output);
-    let mut engine = Engine::start(&session, &first, &own).map_err(|error| first.failed(error))?;
-    others.connect(&session)?;
-    let device = others.volume(Rc::new(engine.volume().clone()));
-    let (servers, exports) = start_fronts(&session, &engine.config, device, places, output)?;
+    let stop = Stop { session: &session, signals: &signals };
+    let started = start(&stop, request, places, output);
+    let started = started.inspect_err(|error| {
+        if let CliError::Stopped { .. } = error {
+            output.note(error);
+        }
+        end_if_stopped(error);
+    });
+    signals.serving();
+    let Running { mut engine, others, servers, exports, own } = started?;
     // However serving ends, the front ends are shut down.
     let served = engine.serve(&session, servers, exports).and_then(|status| {
         announce(&others.with_first(status), hints, output);
@@ -190,6 +217,7 @@ fn serve(
         let signal = session.executor.run(until(watching, signals.next())).transpose();
         signal.map_err(|error| CliError::System { action: "wait for a signal", error })
     });
+    signals.stopping();
     engine.tell_news(&own);
     output.note("stopping: finishing requests in flight");
     let closed = engine.close(&session, output);
@@ -198,6 +226,59 @@ fn serve(
     served?;
     output.note("stopped; all acknowledged writes are on the drives");
     Ok(Exit::Done)
+}
+
+/// A volume whose front ends answer.
+struct Running {
+    engine: Engine,
+    others: Others,
+    servers: Servers,
+    exports: Vec<String>,
+    /// Output of the first shard.
+    own: Output,
+}
+
+/// Starts a volume: first everything is opened that can fail, then the arrays start, then clients
+/// are answered. Until the arrays start, nothing is written.
+fn start(
+    stop: &Stop<'_>,
+    request: &Served,
+    places: &Places,
+    output: &Output,
+) -> Result<Running, CliError> {
+    descriptors::raise_limit();
+    let session = stop.session;
+    let drives = gather(stop, request, output)?;
+    let mut orders = orders(session, request, &drives, output).map_err(few_descriptors)?;
+    assert!(!orders.is_empty(), "a volume has an array");
+    let first = orders.remove(0);
+    let own = first.output(output);
+    let mut others = Others::prepare(orders, output)?;
+    let prepared = Prepared::new(session, &first, &own)
+        .map_err(|error| first.failed(few_descriptors(error)))?;
+    let config = prepared.config();
+    let configs = others.prepared(stop).map_err(few_descriptors)?;
+    let least = configs.iter().chain([config]).map(|config| config.log().volume_blocks).min();
+    let blocks = volume_blocks(least.unwrap_or(0), configs.len() + 1);
+    assert!(blocks > 0, "a volume has blocks");
+    let fronts = places.open(stop, config, blocks).map_err(few_descriptors)?;
+    descriptors::check()?;
+    stop.check()?;
+    others.go();
+    let engine = prepared.assemble(session, stop.wait(), &own);
+    let engine = engine.map_err(|error| first.failed(error))?;
+    others.connect(session, stop)?;
+    let device = others.volume(Rc::new(engine.volume().clone()));
+    let (servers, exports) = start_fronts(session, &engine.config, device, fronts, output)?;
+    Ok(Running { engine, others, servers, exports, own })
+}
+
+/// Where descriptors have run out, that is the error to report.
+fn few_descriptors(error: CliError) -> CliError {
+    if matches!(error, CliError::Stopped { .. }) {
+        return error;
+    }
+    descriptors::check().err().unwrap_or(error)
 }
 
 /// The lowest rebuild rate, in bytes per second: 1 TB takes eleven days at it.
@@ -223,12 +304,12 @@ fn start_fronts(
     session: &Session,
     config: &ArrayConfig,
     device: Rc<dyn BlockDevice>,
-    places: &Places,
+    fronts: Fronts<'_>,
     output: &Output,
 ) -> Result<(Servers, Vec<String>), CliError> {
     let (mut servers, mut exports) = (Servers::default(), Vec::new());
     let all = (&mut servers, &mut exports);
-    if let Err(error) = start_servers(session, config, device, places, all, output) {
+    if let Err(error) = start_servers(session, config, device, fronts, all, output) {
         // Leaves no socket and no disk behind.
         session.executor.run(stop_servers(servers, output));
         return Err(error);

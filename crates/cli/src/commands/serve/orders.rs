@@ -14,7 +14,8 @@ use crate::error::{CliError, usage};
 use crate::format::bytes;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer};
-use crate::shards::by_shard;
+use crate::shards::sorted;
+use crate::start::{Unusable, refuse_unopened};
 use crate::status::ShardStatus;
 
 /// An array to start.
@@ -73,12 +74,17 @@ impl Order {
 pub(super) fn orders(
     session: &Session,
     request: &Served,
+    drives: &[PathBuf],
     output: &Output,
 ) -> Result<Vec<Order>, CliError> {
     let spares = sort_spares(session, &request.spare)?;
     let members = spares.iter().filter(|(_, holds)| holds.is_some()).map(|(path, _)| path);
-    let drives: Vec<_> = request.drives.iter().chain(members).cloned().collect();
-    let Some(sharded) = by_shard(session, &drives)? else {
+    let drives: Vec<_> = drives.iter().chain(members).cloned().collect();
+    let mut opened = session.open_some(&drives, Access::Look)?;
+    if request.unusable() == Unusable::Refuse {
+        refuse_unopened(&mut opened)?;
+    }
+    let Some(sharded) = sorted(session, &drives, &opened)? else {
         let order = Order {
             served: request.clone(),
             drives,

@@ -3,17 +3,22 @@
 //! A thread owns its drives, its engine and its control socket, and shares nothing. Requests for
 //! its part of the volume arrive over a link. The thread of the front ends runs the first shard. A
 //! panic in any thread ends the process, as with a single thread.
+//!
+//! No shard starts before all of them, and the front ends, have everything that they need.
 
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use zoneweave_linux::{DeviceLink, RemoteDevice};
+use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
-use super::engine::Engine;
+use super::engine::Prepared;
 use super::orders::Order;
+use super::stop::Stop;
 use crate::control::Servers;
 use crate::error::CliError;
 use crate::output::Output;
@@ -23,9 +28,18 @@ use crate::wait::until;
 
 /// A shard in another thread.
 struct Other {
-    /// Its link and status once it has started.
-    told: Receiver<Result<(DeviceLink, ArrayStatus), CliError>>,
+    news: Receiver<Result<News, CliError>>,
+    /// Lets the prepared array start; dropping it ends the shard.
+    go: Option<Sender<()>>,
     thread: JoinHandle<Result<(), CliError>>,
+}
+
+/// The progress of a shard that starts.
+enum News {
+    /// It has its drives and its control socket; nothing is written.
+    Prepared(ArrayConfig),
+    /// It is in service.
+    Started(DeviceLink, Box<ArrayStatus>),
 }
 
 /// The shards in other threads. Drop ends them and waits.
@@ -37,31 +51,59 @@ pub(super) struct Others {
     statuses: Vec<ArrayStatus>,
 }
 
+/// Period at which a wait for a shard looks for a signal.
+const LOOKING: Duration = Duration::from_millis(50);
+
 impl Others {
-    /// Starts threads, which start their arrays.
-    pub(super) fn start(orders: Vec<Order>, output: &Output) -> Result<Self, CliError> {
+    /// Starts threads, which prepare their arrays.
+    pub(super) fn prepare(orders: Vec<Order>, output: &Output) -> Result<Self, CliError> {
         let mut others = Self::default();
         for order in orders {
-            let (telling, told) = channel();
+            let (telling, news) = channel();
+            let (go, going) = channel();
             let output = order.output(output);
-            let run = move || run(&order, &output, &telling);
+            let run = move || run(&order, &output, &telling, &going);
             let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
             let thread =
                 thread.map_err(|error| CliError::System { action: "start a thread", error })?;
-            others.threads.push(Other { told, thread });
+            others.threads.push(Other { news, go: Some(go), thread });
         }
         Ok(others)
     }
 
-    /// Waits until all are started.
+    /// Waits until all are prepared; returns their arrays.
     ///
     /// # Errors
-    /// The error of the first shard that did not start.
-    pub(super) fn connect(&mut self, session: &Session) -> Result<(), CliError> {
+    /// The error of the first shard that cannot start, or a signal.
+    pub(super) fn prepared(&self, stop: &Stop<'_>) -> Result<Vec<ArrayConfig>, CliError> {
+        assert!(self.threads.iter().all(|other| other.go.is_some()), "no shard has started");
+        let prepared = self.threads.iter().map(|other| match other.hear(stop)? {
+            News::Prepared(config) => Ok(config),
+            News::Started(..) => unreachable!("a shard starts after it was prepared"),
+        });
+        prepared.collect()
+    }
+
+    /// Lets all of them start.
+    pub(super) fn go(&mut self) {
+        for go in self.threads.iter_mut().filter_map(|other| other.go.take()) {
+            // A shard that has ended reports why.
+            let _ = go.send(());
+        }
+    }
+
+    /// Waits until all are in service.
+    ///
+    /// # Errors
+    /// The error of the first shard that did not start, or a signal.
+    pub(super) fn connect(&mut self, session: &Session, stop: &Stop<'_>) -> Result<(), CliError> {
+        assert!(self.threads.iter().all(|other| other.go.is_none()), "every shard may start");
         for other in &self.threads {
-            let (link, status) = other.told.recv().expect("a thread tells before it ends")?;
+            let News::Started(link, status) = other.hear(stop)? else {
+                unreachable!("a shard is prepared once");
+            };
             self.devices.push(session.reach(link)?);
-            self.statuses.push(status);
+            self.statuses.push(*status);
         }
         Ok(())
     }
@@ -98,9 +140,9 @@ impl Others {
     fn close(&mut self) -> Result<(), CliError> {
         self.devices.drain(..).for_each(|device| device.close());
         let mut outcome = Ok(());
-        for Other { told, thread } in self.threads.drain(..) {
+        for Other { news, go, thread } in self.threads.drain(..) {
             // Dropping a link that was never received ends the shard as well.
-            drop(told);
+            drop((news, go));
             let ended = thread.join().unwrap_or(Ok(()));
             outcome = outcome.and(ended);
         }
@@ -127,32 +169,62 @@ impl Drop for Fatal {
     }
 }
 
+impl Other {
+    /// The next news of the shard.
+    fn hear(&self, stop: &Stop<'_>) -> Result<News, CliError> {
+        loop {
+            match self.news.recv_timeout(LOOKING) {
+                Ok(news) => return news,
+                Err(RecvTimeoutError::Timeout) => stop.check()?,
+                Err(RecvTimeoutError::Disconnected) => panic!("a thread reports before it ends"),
+            }
+        }
+    }
+}
+
 /// Runs a shard until its link is given back.
 fn run(
     order: &Order,
     output: &Output,
-    telling: &Sender<Result<(DeviceLink, ArrayStatus), CliError>>,
+    telling: &Sender<Result<News, CliError>>,
+    going: &Receiver<()>,
 ) -> Result<(), CliError> {
     let _fatal = Fatal;
-    let started = Session::new().and_then(|session| {
-        let mut engine = Engine::start(&session, order, output)?;
-        let status = engine.serve(&session, Servers::default(), Vec::new())?;
-        Ok((session, engine, status))
+    // If the receiver is gone, another shard failed first.
+    let tell = |news| drop(telling.send(news));
+    let prepared = Session::new().and_then(|session| {
+        let prepared = Prepared::new(&session, order, output)?;
+        Ok((session, prepared))
     });
-    let (session, engine, status) = match started {
+    let (session, prepared) = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            tell(Err(order.failed(error)));
+            return Ok(());
+        }
+    };
+    tell(Ok(News::Prepared(prepared.config().clone())));
+    if going.recv().is_err() {
+        return Ok(());
+    }
+    let started = prepared.assemble(&session, std::future::pending(), output);
+    let started = started.and_then(|mut engine| {
+        let status = engine.serve(&session, Servers::default(), Vec::new())?;
+        Ok((engine, status))
+    });
+    let (engine, status) = match started {
         Ok(started) => started,
         Err(error) => {
-            // If the receiver is gone, another shard failed first.
-            let _ = telling.send(Err(order.failed(error)));
+            tell(Err(order.failed(error)));
             return Ok(());
         }
     };
     match session.lend(Rc::new(engine.volume().clone())) {
         Ok((link, given_back)) => {
-            let _ = telling.send(Ok((link, status)));
+            tell(Ok(News::Started(link, Box::new(status))));
             session.executor.run(until(given_back, engine.watch(&session, output)));
         }
-        Err(error) => drop(telling.send(Err(error))),
+        Err(error) => tell(Err(error)),
     }
     engine.tell_news(output);
     engine.close(&session, output)

@@ -30,8 +30,8 @@ fn serve_device<T: Send + 'static>(
     let ring = Ring::new().unwrap();
     let executor = Executor::new(Rc::new(ring.clone()));
     let handle = executor.handle();
-    let server = match FuseServer::start(&ring, &handle, device, &path, "test") {
-        Ok(server) => server,
+    let server = match FuseMount::new(&path, "test", BLOCKS * 4096, false) {
+        Ok(mount) => FuseServer::start(&ring, &handle, device, mount),
         Err(error @ (FuseError::NoDriver | FuseError::Mount { .. })) => {
             eprintln!("nothing is tested: {error}");
             return None;
@@ -129,4 +129,31 @@ fn who_still_has_the_file_open_gets_errors() {
         assert!(file.read_at(&mut [0; 10], 0).is_err());
         assert!(file.write_all_at(&[8; 10], 0).is_err());
     }
+}
+
+/// A file was mounted after the array had started, and a mount that failed left the array started
+/// in vain. Now requests of an early client wait for the server, and end with it.
+#[test]
+fn requests_of_an_unserved_file_wait_and_end_with_the_mount() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("vol");
+    let mount = match FuseMount::new(&path, "test", BLOCKS * 4096, false) {
+        Ok(mount) => mount,
+        Err(error) => return eprintln!("nothing is tested: {error}"),
+    };
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), BLOCKS * 4096);
+    let (reading, reads) = std::sync::mpsc::channel();
+    let client = thread::spawn({
+        let path = path.clone();
+        move || {
+            let file = open(&path);
+            reading.send(()).unwrap();
+            file.read_exact_at(&mut [0; 4096], 0)
+        }
+    });
+    reads.recv().unwrap();
+    assert!(!client.is_finished(), "there is no server yet");
+    drop(mount);
+    assert!(client.join().unwrap().is_err());
+    assert!(!path.exists(), "the file was made for the mount");
 }

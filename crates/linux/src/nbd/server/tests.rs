@@ -36,8 +36,8 @@ fn serve<T: Send + 'static>(
     let handle = executor.handle();
     let export =
         NbdExport { name: "test".to_owned(), description: String::new(), device: device(&handle) };
-    let endpoints = [Endpoint::Unix(path.clone())];
-    let server = NbdServer::start(&ring, &handle, vec![export], &endpoints, limits).unwrap();
+    let listeners = vec![Listener::start(&Endpoint::Unix(path.clone())).unwrap()];
+    let server = NbdServer::start(&ring, &handle, vec![export], listeners, limits).unwrap();
     let socket: PathBuf = path.clone();
     let thread = thread::spawn(move || clients(&socket));
     let status = executor.run(async {

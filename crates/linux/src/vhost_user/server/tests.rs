@@ -42,7 +42,8 @@ fn serve_device<T: Send + 'static>(
     let handle = executor.handle();
     let options =
         VhostUserOptions { serial: "a disk of memory, really".to_owned(), optimal_bytes: 0 };
-    let server = VhostUserServer::start(&ring, &handle, device, &path, options).unwrap();
+    let listener = Listener::start(&Endpoint::Unix(path.clone())).unwrap();
+    let server = VhostUserServer::start(&ring, &handle, device, listener, options);
     let socket = path.clone();
     let thread = thread::spawn(move || guest(&socket));
     let status = executor.run(async {

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-use zoneweave_linux::nbd::{Endpoint, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nbd::{Endpoint, Listener, NbdExport, NbdLimits, NbdServer};
 
 use crate::commands::bench::volume::{Array, Bench as Drives};
 use crate::commands::bench::workload::{USED_PERCENT, scheme};
@@ -178,10 +178,9 @@ fn serve(
         description: String::new(),
         device: Rc::new(array.volume.clone()),
     };
-    let endpoints = [Endpoint::Unix(socket.to_owned())];
+    let listeners = vec![Listener::start(&Endpoint::Unix(socket.to_owned()))?];
     let limits = NbdLimits::default();
-    let server =
-        NbdServer::start(&session.ring, &session.handle, vec![export], &endpoints, limits)?;
+    let server = NbdServer::start(&session.ring, &session.handle, vec![export], listeners, limits)?;
     ready();
     let until = Rc::new(until);
     session.executor.run(async {

@@ -1,0 +1,130 @@
+//! The drives to start with: those given, and those that appear in time.
+//!
+//! At boot, drives appear one after the other. A start that waits for none of them would take the
+//! late ones out of service.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::{MemberState, MemberUuid, SuperblockRecord};
+use zoneweave_raid::log::recover::records::read_records;
+use zoneweave_runtime::Nanos;
+
+use super::Served;
+use super::stop::Stop;
+use crate::drives::paths::same_file;
+use crate::error::CliError;
+use crate::format;
+use crate::output::Output;
+use crate::session::{Access, NamedDrive};
+
+/// Period at which absent drives are looked for.
+const LOOKING: Nanos = Nanos::from_millis(100);
+
+/// The drives to start with.
+///
+/// # Errors
+/// If no drive is left, or a signal ends the wait.
+pub(super) fn gather(
+    stop: &Stop<'_>,
+    request: &Served,
+    output: &Output,
+) -> Result<Vec<PathBuf>, CliError> {
+    let left_out = |path: &&PathBuf| request.without.iter().any(|other| same_file(path, other));
+    let mut drives: Vec<_> =
+        request.drives.iter().filter(|path| !left_out(path)).cloned().collect();
+    if drives.is_empty() {
+        return Err(CliError::NoArray);
+    }
+    let handle = &stop.session.handle;
+    let limit = Nanos(u64::try_from(request.wait.as_nanos()).unwrap_or(u64::MAX));
+    let since = handle.now();
+    let mut told = false;
+    while handle.now().since(since) < limit {
+        let late: Vec<_> = drives.iter().filter(|path| !path.exists()).cloned().collect();
+        let missing = if late.is_empty() { missing_members(stop, &drives)? } else { Vec::new() };
+        if late.is_empty() && missing.is_empty() {
+            break;
+        }
+        if !told {
+            told = true;
+            let subject = match late.is_empty() {
+                true => format!("{} members that were not given", missing.len()),
+                false => format::words(&late),
+            };
+            output.note(format_args!("waiting for {subject}"));
+        }
+        let found = appeared(stop, &drives, &missing, &left_out)?;
+        if !found.is_empty() {
+            output.note(format_args!("found {}", format::words(&found)));
+            drives.extend(found);
+            continue;
+        }
+        stop.run(handle.sleep(LOOKING))?;
+    }
+    Ok(drives)
+}
+
+/// The newest record of a drive.
+fn newest(stop: &Stop<'_>, named: &NamedDrive) -> Result<Option<SuperblockRecord>, CliError> {
+    let records = stop.run(read_records(&*named.member))?;
+    Ok(records.ok().and_then(|records| records.newest().cloned()))
+}
+
+/// Members in service, of the arrays of the drives, that none of the drives is.
+fn missing_members(stop: &Stop<'_>, drives: &[PathBuf]) -> Result<Vec<MemberUuid>, CliError> {
+    let (mut present, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+    for named in &stop.session.open_some(drives, Access::Look)?.opened {
+        let Some(record) = newest(stop, named)? else { continue };
+        present.insert(record.member);
+        let in_service = record.members.iter().filter(|entry| entry.state != MemberState::Failed);
+        wanted.extend(in_service.map(|entry| entry.uuid));
+    }
+    Ok(wanted.difference(&present).copied().collect())
+}
+
+/// Drives beside the others, with names like theirs, that are one of these members.
+fn appeared(
+    stop: &Stop<'_>,
+    drives: &[PathBuf],
+    members: &[MemberUuid],
+    left_out: &dyn Fn(&&PathBuf) -> bool,
+) -> Result<Vec<PathBuf>, CliError> {
+    let mut found = Vec::new();
+    if members.is_empty() {
+        return Ok(found);
+    }
+    let known = |path: &PathBuf| drives.iter().any(|drive| same_file(path, drive));
+    for path in beside(drives).iter().filter(|path| !known(path) && !left_out(path)) {
+        // Before it is opened: anything may have such a name.
+        if Drive::inspect(path).is_err() {
+            continue;
+        }
+        let Ok(named) = stop.session.open(path, Access::Look) else { continue };
+        if newest(stop, &named)?.is_some_and(|record| members.contains(&record.member)) {
+            found.push(path.clone());
+        }
+    }
+    Ok(found)
+}
+
+/// Files in the folders of the drives whose names begin as theirs do, up to the first digit.
+fn beside(drives: &[PathBuf]) -> BTreeSet<PathBuf> {
+    let stem = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        name.split(|letter: char| letter.is_ascii_digit()).next().unwrap_or_default().to_owned()
+    };
+    let folder = |path: &Path| match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+        _ => PathBuf::from("."),
+    };
+    let places: BTreeSet<_> = drives.iter().map(|path| (folder(path), stem(path))).collect();
+    let mut found = BTreeSet::new();
+    for (folder, start) in places {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        found.extend(entries.map(|entry| entry.path()).filter(|path| stem(path) == start));
+    }
+    found
+}

@@ -1,0 +1,33 @@
+//! Space for drives in files. A drive file has holes where nothing was written, so its file system
+//! may be full although the drive is not.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+
+/// The largest write of an emulated drive, in bytes: with less space than this it may fail.
+pub(crate) const WRITE_BYTES: u64 = 1 << 20;
+
+/// A file system without space for a drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FullDisk {
+    /// The folder of the drive.
+    pub folder: PathBuf,
+    /// Bytes that are free.
+    pub free: u64,
+}
+
+/// The file system of a drive, if the drive needs more space than is left. `None` for real drives,
+/// and where the system does not report it.
+pub(crate) fn full_disk(drive: &Path) -> Option<FullDisk> {
+    let file = std::fs::metadata(drive).ok().filter(std::fs::Metadata::is_file)?;
+    let has_holes = file.blocks() * 512 < file.len();
+    let found = statvfs(drive).ok()?;
+    // Some is reserved for root.
+    let blocks = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
+    let free = blocks.saturating_mul(found.f_frsize);
+    let folder = drive.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).ok()?;
+    (has_holes && free < WRITE_BYTES).then_some(FullDisk { folder, free })
+}
