@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::common::{Ended, MEMBERS, Nbd, Place, SmallDisk};
+use crate::common::{Ended, MEMBERS, Nbd, Place, SmallDisk, pattern};
 
 /// All but one of the members: a start would take the other one out of service.
 const THREE: &str = "d/drive0 d/drive1 d/drive2";
@@ -303,7 +303,9 @@ fn a_hangup_stops_a_server_in_order_unless_it_is_to_be_ignored() {
 /// A stop waits for clients that take no replies; the operator need not.
 #[test]
 fn a_second_signal_ends_a_stop() {
-    let place = Place::with_array();
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 32 --zone-capacity 1MiB").exits(0);
+    place.run(&format!("array create vol0 {MEMBERS} --size max")).exits(0);
     let mut server = start(&place, &format!("serve nbd {MEMBERS} --socket unix:s.sock"));
     until(server.stdout.as_mut().unwrap(), "ready");
     let mut client = Nbd::connect(&place.path("s.sock"), "vol0");
@@ -375,8 +377,15 @@ fn drives_on_a_full_file_system_are_not_started_and_not_healthy() {
     place.run("emu create d/x --drives 4 --zones 16 --zone-capacity 256KiB").exits(0);
     let members = "d/x/drive0 d/x/drive1 d/x/drive2 d/x/drive3";
     place.run(&format!("array create vol0 {members} --size max --chunk 4KiB")).exits(0);
-    place.serve(members).stop();
+    let server = place.serve(members);
     disk.fill();
+    // Neither is any drive lost while a server runs, nor is one to be brought back.
+    let mut client = server.client();
+    let _refused = client.try_write(0, &pattern(5, 4 << 20));
+    let status = place.run("array status d/x/drive0 --check").exits(12);
+    status.says("no space left").says("action  free some space in /").says("no drive is lost");
+    drop(client);
+    server.kill();
     let before = media(&place, "d/x");
     for drives in [members, "d/x/drive0 d/x/drive1 d/x/drive2"] {
         let refused = place.run(&format!("serve nbd {drives} --socket unix:s.sock")).exits(1);

@@ -11,10 +11,11 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, LaneStatus, MemberIo, MemberStatus,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
     OtherDrive, ServerStatus, ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts,
     losses_left,
 };
+use crate::drives::space::full_disk;
 
 /// A member's drive, its label and its current zones.
 pub(crate) struct SlotDrive {
@@ -65,6 +66,10 @@ pub(crate) fn served_status(
         lost_blocks: lost.sum(),
     };
     let Verdict { health, why, action } = judge(&facts);
+    let action = match health {
+        Health::Failed => free_space(slots).or(action),
+        _ => action,
+    };
     let status = ArrayStatus {
         losses_left: Some(losses_left),
         members,
@@ -120,6 +125,14 @@ fn writing(found: log::WritingStatus) -> WritingStatus {
     };
     let lanes = found.lanes.into_iter().map(lane).collect();
     WritingStatus { lanes, fell_back: found.fell_back }
+}
+
+/// The action where members in files were evicted because their file system is full: they are not
+/// lost.
+fn free_space(slots: &[Option<SlotDrive>]) -> Option<String> {
+    let full = slots.iter().flatten().find_map(|slot| full_disk(slot.drive.path()))?;
+    let folder = full.folder.display();
+    Some(format!("free some space in {folder}, then restart the server; no drive is lost"))
 }
 
 fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {

@@ -235,6 +235,11 @@ impl Nbd {
     }
 
     fn request(&mut self, command: u16, offset: u64, length: usize, data: &[u8]) {
+        assert_eq!(self.try_request(command, offset, length, data), 0, "the request failed");
+    }
+
+    /// Returns the error of the reply; zero for none.
+    fn try_request(&mut self, command: u16, offset: u64, length: usize, data: &[u8]) -> u32 {
         let length = u32::try_from(length).unwrap();
         let head = [
             &0x2560_9513_u32.to_be_bytes()[..],
@@ -248,7 +253,12 @@ impl Nbd {
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply).unwrap();
         assert_eq!(reply[..4], 0x6744_6698_u32.to_be_bytes());
-        assert_eq!(reply[4..8], [0; 4], "the request failed");
+        u32::from_be_bytes(*reply[4..].first_chunk().unwrap())
+    }
+
+    /// Writes; returns the error of the reply.
+    pub(crate) fn try_write(&mut self, offset: u64, data: &[u8]) -> u32 {
+        self.try_request(1, offset, data.len(), data)
     }
 
     /// Asks for the first 4 MiB, more than a socket holds, and takes nothing of the reply; returns
