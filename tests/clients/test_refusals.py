@@ -212,8 +212,9 @@ def test_refusals_server_of_another_user_is_not_believed(workspace):
     uuid = array.status()["array"]
     blank = workspace.drives("blank", 1, 24, "1MiB")[0]
     believed = forged_server(workspace, workspace.path("run", f"{uuid}.sock"))
-    for words in [["status"], ["fail", "--slot", 0], ["scrub"]]:
-        text = array.zoneweave("array", words[0], *array.drives, *words[1:], code=5)
+    # The status says that it is unknown, from the drives alone.
+    for words, code in [(["status", "--check"], 14), (["fail", "--slot", 0], 5), (["scrub"], 5)]:
+        text = array.zoneweave("array", words[0], *array.drives, *words[1:], code=code)
         says(text, "user (65534)", "refusing to trust", "ZONEWEAVE_RUNTIME_DIR")
     # It is passed over where all servers are asked.
     says(array.zoneweave("array", "list", blank, array.drives[0]), "blank", "vol")

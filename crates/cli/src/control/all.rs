@@ -24,7 +24,8 @@ pub(crate) enum Answer {
     Serves(Vec<ServedDrive>, Option<Value>),
 }
 
-/// Asks the servers at these sockets, all of them within [`PATIENCE`], whether they run, and for their status if `wanted`.
+/// Asks the servers at these sockets, all of them within [`PATIENCE`], whether they run, and for
+/// their status if `wanted`.
 pub(crate) fn ask_all(sockets: BTreeSet<PathBuf>, wanted: bool) -> BTreeMap<PathBuf, Answer> {
     let (telling, told) = channel();
     for socket in &sockets {

@@ -1,7 +1,7 @@
 //! The client side.
 //!
-//! Nothing here waits without end: each step has [`PATIENCE`], also with a server that is stopped or
-//! has a full backlog.
+//! Nothing here waits without end: each step has [`PATIENCE`], also with a server that is stopped
+//! or has a full backlog.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -30,8 +30,8 @@ pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket};
 pub(crate) use service::{Servers, Service};
 
-/// Time limit of a client for a server to take a connection, and for each of its messages. A working
-/// server answers at once, and reports the progress of a job several times a second.
+/// Time limit of a client for a server to take a connection, and for each of its messages. A
+/// working server answers at once, and reports the progress of a job several times a second.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The longest request, newline included.

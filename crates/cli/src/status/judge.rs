@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | all online, and every block could be read | HEALTHY | |
 //! | all others are being rebuilt | REBUILDING | none |
-//! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, also while another slot is rebuilt |
+//! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, at once |
 //! | a slot has no drive, and a spare or a replacement waits for it | DEGRADED | none |
 //! | a rebuild has stopped, or the array is not served | DEGRADED | restart or serve it |
 //! | blocks could not be read | DAMAGED | restore them; and as above |

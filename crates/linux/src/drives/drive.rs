@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
@@ -13,10 +12,8 @@ use crate::drives::error::DriveError;
 use crate::drives::file::{FileDrive, OpenFile};
 use crate::drives::info::DriveInfo;
 use crate::drives::kind::{Kind, kind_of};
-use crate::drives::nonblock_open::open_nonblocking;
 use crate::drives::nvme::NvmeDrive;
 use crate::drives::zoned_block::ZonedBlock;
-use crate::host::busy;
 use crate::host::spawn_blocking::spawn_blocking;
 use crate::ring::Ring;
 
@@ -142,19 +139,6 @@ impl Drive {
         waiting_for(ring, path, Self::inspect).await
     }
 
-    /// Whether another process has the drive for itself, still after `patience`: the kernel releases
-    /// the drives of a killed process only when its last operations have ended. A drive that cannot
-    /// be examined counts as free.
-    #[must_use]
-    pub fn is_locked(path: &Path, patience: Duration) -> bool {
-        match kind_of(path) {
-            Kind::File | Kind::Character => {
-                open_nonblocking(path, false).is_ok_and(|file| busy::is_locked(&file, patience))
-            }
-            Kind::Block => crate::drives::zoned_block::is_claimed(path, patience),
-        }
-    }
-
     /// The drive's identity: assigned at creation to an emulated drive, in the factory to a real
     /// one.
     #[must_use]
@@ -209,6 +193,7 @@ impl ZonedDevice for Drive {
 mod tests {
     use std::pin::pin;
     use std::rc::Rc;
+    use std::time::Duration;
 
     use futures_util::FutureExt;
     use zoneweave_runtime::Executor;

@@ -19,6 +19,7 @@ mod file;
 mod inflight;
 mod info;
 mod kind;
+mod locked;
 mod nonblock_open;
 mod nvme;
 mod zoned_block;

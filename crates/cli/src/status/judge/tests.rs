@@ -1,3 +1,5 @@
+//! Verdicts for each combination of members, rebuilds and losses.
+
 use super::*;
 
 fn members(states: &[MemberHealth]) -> Vec<MemberStatus> {
