@@ -151,7 +151,8 @@ fn a_named_drive_that_cannot_be_opened_refuses_the_start() {
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         file.set_len(file.metadata().unwrap().len() - 4096).unwrap();
     };
-    let unusable: [(&dyn Fn(&Path), i32, &str); 4] = [
+    type Damage<'a> = &'a dyn Fn(&Path);
+    let unusable: [(Damage<'_>, i32, &str); 4] = [
         (&|_: &Path| {}, 3, "does not exist"),
         (&folder, 1, "is a directory"),
         (&circle, 1, "symbolic links"),

@@ -82,7 +82,7 @@ fn a_refused_verb_changes_no_byte_of_an_array_that_is_not_served() {
         (format!("array replace {all} --slot 2 --with d/drive4"), 4, "slot 2 is online"),
         (format!("array replace {all} --slot 2 --with few/drive0 --yes-destroy"), 1, "too small"),
         (format!("array replace {all} --slot 9 --with d/drive4 --yes-destroy"), 3, "slots 0 to 3"),
-        (format!("array replace d/drive0 d/drive2 --slot 1 --with d/drive4"), 4, "missing"),
+        ("array replace d/drive0 d/drive2 --slot 1 --with d/drive4".to_owned(), 4, "missing"),
         (format!("array fail {all} --slot 9"), 3, "slots 0 to 3"),
         (format!("array fail {three} --slot 2"), 4, "slot 1"),
         ("array fail d/drive0 --slot 2".to_owned(), 4, "missing"),
