@@ -3,7 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`scheme`] | which column holds which chunk of a stripe; shared by all kinds of volume |
-//! | [`array`] | members, superblock records and quorum of an array, whatever volume is on it |
+//! | [`array`](mod@array) | members, superblock records and quorum of an array, whatever is on it |
 //! | [`log`] | the log-structured block volume |
 //! | [`shards`] | several volumes combined into one |
 //! | [`inline`] | metadata beside the blocks, for drives without a metadata area |
