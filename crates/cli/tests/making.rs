@@ -197,7 +197,7 @@ fn chunks_that_agree_with_the_level_are_accepted() {
 fn a_reserve_is_left_unless_the_size_says_otherwise() {
     let created = |rest: &str| {
         let place = Place::new();
-        place.run("emu create d --drives 4 --zones 64 --zone-capacity 256KiB").exits(0);
+        place.run("emu create d --drives 4 --zones 128 --zone-capacity 8MiB").exits(0);
         let ended = place.run(&format!("--json array create v {MEMBERS} {rest}")).exits(0);
         let document = ended.document("array-create");
         let number = |name: &str| document[name].as_f64().unwrap();
@@ -214,7 +214,7 @@ fn a_reserve_is_left_unless_the_size_says_otherwise() {
     let (half, percent, _) = created("--size max --reserve 100");
     assert!((99.999..102.0).contains(&percent) && half < size, "{percent}");
     let place = Place::new();
-    place.run("emu create d --drives 4 --zones 64 --zone-capacity 256KiB").exits(0);
+    place.run("emu create d --drives 4 --zones 128 --zone-capacity 8MiB").exits(0);
     let refused = place.run(&format!("array create v {MEMBERS} --size {size} --reserve 40"));
     refused.exits(2).complains("40 % of reserve leave at most");
 }

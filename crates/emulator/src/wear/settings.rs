@@ -73,7 +73,9 @@ fn one() -> u32 {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum WearError {
     /// A zone has to consist of something.
-    #[error("a zone of {capacity} cannot have {erase_blocks} erase blocks: use 1 to {capacity}")]
+    #[error("a zone of {capacity} cannot have {erase_blocks} erase blocks: use 1 to {}",
+        capacity.0
+    )]
     EraseBlocks {
         /// The number of erase blocks.
         erase_blocks: u32,
