@@ -55,9 +55,9 @@ pub(crate) struct Create {
     /// Size of the volume, e.g. 2GiB, or max (as large as --reserve allows)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
     pub size: VolumeSize,
-    /// Space that stays free for relocation, in percent of the volume [default: 20 with --size
-    /// max]. Of a full volume under random writes, each block then costs about 3 writes; with 10,
-    /// 6; with 5, the least, 10
+    /// Reserve for relocation, in percent of the volume [default: 20 with --size max]. Once the
+    /// volume is full, a random write costs about 3 writes at 20 %, 6 at 10 % and 10 at 5 %, by
+    /// theory
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub reserve: Option<u32>,
     /// Split the volume over N arrays, each on an equal run of consecutive drives. A server runs

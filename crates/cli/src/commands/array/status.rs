@@ -20,9 +20,9 @@ pub(crate) struct StatusOf {
     /// Drives of the array, or of all shards of a volume (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// Exit with 0 if healthy, 10 rebuilding, 11 degraded, 12 failed, 13 damaged (blocks could not
-    /// be read), 14 unknown (too few drives named, or served by someone else), 5 if its server
-    /// does not answer
+    /// Exit with the health: 0 healthy, 10 rebuilding, 11 degraded, 12 failed, 13 damaged (blocks
+    /// could not be read). 14: unknown, as too few drives are named or another user serves them.
+    /// 5: the server does not answer
     #[arg(long)]
     check: bool,
 }

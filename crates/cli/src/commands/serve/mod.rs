@@ -103,12 +103,12 @@ pub(crate) struct Served {
     /// Drives of the array, or of all shards of a volume, in any order
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
-    /// Start without this drive, which takes it out of service; `any` for all drives that cannot be
-    /// opened. Otherwise the array is started only if every drive given can be opened
+    /// Start without this drive, which takes it out of service; `any`: without all drives that
+    /// cannot be opened. By default one such drive refuses the start
     #[arg(long, value_name = "DRIVE|any")]
     pub without: Vec<PathBuf>,
-    /// Wait this long for drives that do not exist yet, and for members of the array that were not
-    /// given to appear beside the others, e.g. 30s at boot [default: 0]
+    /// Wait this long for drives that do not exist yet, e.g. 30s at boot. Members that were not
+    /// given are looked for beside the others [default: 0]
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "0s", hide_default_value = true)]
     pub wait: Duration,
     /// Start without a majority of the drives (re-add the missing ones with `array replace`), or

@@ -9,9 +9,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 use crate::format::bytes;
 use crate::session::NamedDrive;
 
-/// Reserve of a volume as large as possible, in percent of the volume. Uniformly random writes to a
-/// full volume then cost three blocks for each; with the least reserve of the engine, 5 %, they
-/// cost about ten.
+/// Reserve of a volume as large as possible, in percent of the volume. By theory, uniformly random
+/// writes to a full volume then cost three blocks for each; with 5 % they cost about ten.
 pub(crate) const RESERVE_PERCENT: u32 = 20;
 
 /// Reserve below which the cost of a size that was chosen is told.
