@@ -5,6 +5,7 @@
 //! the superblocks and the drives.
 
 use zoneweave_raid::array::repair::fit::superblock_zones;
+use zoneweave_raid::log::fit::{check_size, check_usable_zones};
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
@@ -12,9 +13,10 @@ use zoneweave_raid::log::{
     AdminError, DriveRole, MemberHealth, ReplaceError, Survey, VolumeStatus,
 };
 use zoneweave_raid::scheme::{Column, ColumnSet};
-use zoneweave_zoned::{ZoneInfo, ZoneState};
+use zoneweave_zoned::ZoneInfo;
 
 use crate::error::CliError;
+use crate::format::slot_state;
 use crate::session::NamedDrive;
 
 /// Checks that a drive could become a member of an array: its shape, its limits, and its usable
@@ -27,15 +29,7 @@ pub(crate) fn check_fit(
     let (geometry, log) = (drive.member.geometry(), config.log());
     check_drive(geometry, config.write_unit, log.chunk_blocks, log.tabled)
         .map_err(ReplaceError::DoesNotFit)?;
-    let too_small = |zones, needed_zones| ReplaceError::TooSmall {
-        zones,
-        capacity: geometry.zone_capacity,
-        needed_zones,
-        needed_capacity: config.zone_capacity,
-    };
-    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
-        return Err(too_small(geometry.zones, config.zones));
-    }
+    check_size(config, geometry)?;
     superblock_zones(zones).ok_or(ReplaceError::NoSuperblockZones)?;
     let shape = SegmentGeometry::in_units(
         config.scheme,
@@ -45,10 +39,7 @@ pub(crate) fn check_fit(
         log.group_rows,
     );
     let needed = shape.map_or(0, |shape| zones_needed(&shape, log.volume_blocks, config.zones));
-    let is_usable =
-        |info: &&ZoneInfo| !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly);
-    let usable = u32::try_from(zones.iter().filter(is_usable).count()).unwrap_or(u32::MAX);
-    if usable < needed { Err(too_small(usable, needed)) } else { Ok(()) }
+    check_usable_zones(config, geometry, zones, needed)
 }
 
 /// The state of a slot of an array that is not served.
@@ -66,38 +57,35 @@ pub(crate) fn is_present(survey: &Survey, slot: usize) -> bool {
 
 /// The label of the drive of a slot.
 pub(crate) fn drive_of(survey: &Survey, slot: usize) -> Option<&str> {
+    position_of(survey, slot).map(|at| survey.drives[at].label.as_str())
+}
+
+/// Which of the drives given is the drive of a slot.
+pub(crate) fn position_of(survey: &Survey, slot: usize) -> Option<usize> {
     let holds_slot =
         |role: &DriveRole| matches!(role, DriveRole::Member { slot: at, .. } if at.index() == slot);
-    let mut drives = survey.drives.iter();
-    drives.find(|verdict| holds_slot(&verdict.role)).map(|verdict| verdict.label.as_str())
+    survey.drives.iter().position(|verdict| holds_slot(&verdict.role))
 }
 
 /// Checks that the drive of a slot may be taken out: that alone must neither lose data nor stop
 /// writes. A drive that is out already, or holds nothing yet, is no loss.
 pub(crate) fn check_spared(survey: &Survey, slot: usize) -> Result<(), CliError> {
     let record = survey.membership.as_ref().ok_or(CliError::NoArray)?;
-    let health = slot_health(survey, slot)?;
-    if !health.is_in_service() {
-        return Ok(());
-    }
+    // There is such a slot.
+    slot_health(survey, slot)?;
+    let columns_with = |wanted: fn(MemberHealth) -> bool| -> ColumnSet {
+        let members = record.members.iter().enumerate();
+        let found = members
+            .filter(|(slot, member)| {
+                wanted(MemberHealth::of(member.state, is_present(survey, *slot)))
+            })
+            .map(|(slot, _)| Column::of(slot));
+        found.collect()
+    };
+    let lost = columns_with(|health| health != MemberHealth::Online);
+    let in_service = columns_with(MemberHealth::is_in_service);
     let column = Column::of(slot);
-    let healths = record.members.iter().enumerate().map(|(slot, member)| {
-        (Column::of(slot), MemberHealth::of(member.state, is_present(survey, slot)))
-    });
-    let healths: Vec<_> = healths.collect();
-    let lost: ColumnSet = (healths.iter())
-        .filter(|(_, health)| *health != MemberHealth::Online)
-        .map(|(column, _)| *column)
-        .collect();
-    let scheme = record.config.scheme;
-    if health == MemberHealth::Online && !scheme.survives(lost.with(column)) {
-        return Err(AdminError::WouldLoseData { slot: column }.into());
-    }
-    let left = healths.iter().filter(|(_, health)| health.is_in_service()).count() - 1;
-    match left * 2 > scheme.columns() {
-        true => Ok(()),
-        false => Err(AdminError::WouldStop { slot: column }.into()),
-    }
+    Ok(zoneweave_raid::log::check_spared(record.config.scheme, lost, in_service, false, column)?)
 }
 
 /// Refuses to replace a working member without consent.
@@ -130,10 +118,7 @@ pub(crate) fn explained(
         ReplaceError::Stopped(stopped) => {
             let lost = status.members.iter().filter(|member| !member.state.is_in_service());
             let lost: Vec<_> = lost
-                .map(|member| match &member.reason {
-                    Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
-                    None => format!("slot {} {}", member.slot, member.state),
-                })
+                .map(|member| slot_state(member.slot, member.state, member.reason.as_deref()))
                 .collect();
             CliError::VolumeStopped { reason: stopped.text(), members: lost.join("; ") }
         }

@@ -131,25 +131,35 @@ pub(crate) const COLUMNS: usize = 80;
 /// Lines of at most 80 columns that begin with `head`, and continue below its end. A command of
 /// this program after a colon gets a line of its own, to be pasted whole.
 pub(crate) fn wrapped(head: &str, text: &str) -> Vec<String> {
-    let indent = " ".repeat(columns(head));
+    let indent = columns(head);
     let (text, command) = match text.find(": zoneweave ") {
         Some(at) => (&text[..=at], Some(&text[at + 2..])),
         None => (text, None),
     };
-    let (mut lines, mut line) = (Vec::new(), head.to_owned());
-    let mut is_first = true;
-    for word in text.split(' ').filter(|word| !word.is_empty()) {
-        let gap = usize::from(!is_first);
-        if !is_first && columns(&line) + gap + columns(word) > COLUMNS {
-            lines.push(std::mem::replace(&mut line, format!("{indent}{word}")));
-            continue;
+    let words: Vec<_> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    let mut lines = broken(&format!("{head}{}", words.join(" ")), indent);
+    lines.extend(command.map(|command| format!("{:indent$}{command}", "")));
+    lines
+}
+
+/// A line, broken so that it fits a terminal; the lines behind the first begin at column `indent`,
+/// and nothing is broken before it.
+pub(crate) fn broken(text: &str, indent: usize) -> Vec<String> {
+    let (mut lines, mut line, mut column) = (Vec::new(), String::new(), 0);
+    for (at, word) in text.split(' ').enumerate() {
+        let (gap, width) = (usize::from(at > 0), columns(word));
+        if column > indent && column + gap + width > COLUMNS {
+            line.truncate(line.trim_end_matches(' ').len());
+            lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
+            column = indent;
+        } else {
+            line.push_str(&" "[..gap]);
+            column += gap;
         }
-        line.push_str(&" "[..gap]);
         line.push_str(word);
-        is_first = false;
+        column += width;
     }
     lines.push(line);
-    lines.extend(command.map(|command| format!("{indent}{command}")));
     lines
 }
 
@@ -183,6 +193,14 @@ pub(crate) fn word(argument: impl Display) -> String {
 /// Paths quoted for a shell, separated by spaces.
 pub(crate) fn words(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| word(path.display())).collect::<Vec<_>>().join(" ")
+}
+
+/// The state of a slot with its reason, if there is one.
+pub(crate) fn slot_state(slot: u8, state: impl Display, reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) => format!("slot {slot} {state}: {reason}"),
+        None => format!("slot {slot} {state}"),
+    }
 }
 
 /// Slots as text: `slot 1` or `slots 1, 3`.

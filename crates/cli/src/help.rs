@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::builder::StyledStr;
 
-use crate::format::{COLUMNS, columns};
+use crate::format::{COLUMNS, broken, columns};
 
 /// Prints help, or the version.
 pub(crate) fn print(help: &StyledStr) {
@@ -25,22 +25,7 @@ fn fitted(text: &str) -> String {
             Some(line) => (line, "\n"),
             None => (line, ""),
         };
-        let indent = hang(line);
-        let mut column = 0;
-        for (at, word) in line.split(' ').enumerate() {
-            let (gap, width) = (usize::from(at > 0), columns(word));
-            if column > indent && column + gap + width > COLUMNS {
-                fitted.truncate(fitted.trim_end_matches(' ').len());
-                fitted.push('\n');
-                fitted.push_str(&" ".repeat(indent));
-                column = indent;
-            } else {
-                fitted.push_str(&" "[..gap]);
-                column += gap;
-            }
-            fitted.push_str(word);
-            column += width;
-        }
+        fitted.push_str(&broken(line, hang(line)).join("\n"));
         fitted.push_str(end);
     }
     fitted

@@ -22,7 +22,7 @@ use crate::output::progress::Progress;
 use crate::session::{Access, Drives, NamedDrive, Session, Unopened, offer, random_number};
 use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
-use crate::wait::until;
+use crate::wait::{unless, until};
 use crate::writing::{with_presets, with_spares};
 
 /// Period of progress updates of a job in this process.
@@ -295,13 +295,7 @@ impl Prepared {
     ) -> Result<Started, CliError> {
         let Self { drives, membership, options, .. } = self;
         let opening = open_array(&session.handle, offer(&drives.opened), options);
-        let mut stopped = None;
-        let stop = async { stopped = Some(stop.await) };
-        let opened = session.executor.run(until(stop, opening));
-        if let Some(error) = stopped {
-            return Err(error);
-        }
-        let (volume, report) = opened.expect("it ends or is stopped")?;
+        let (volume, report) = session.executor.run(unless(stop, opening))??;
         let mut slots = vec![None; membership.members.len()];
         for (verdict, named) in report.drives.iter().zip(&drives.opened) {
             if let DriveRole::Member { slot, .. } = verdict.role {

@@ -3,6 +3,22 @@
 use std::pin::pin;
 use std::task::Poll;
 
+/// The output of `work`, or that of `end` if it comes first.
+///
+/// # Errors
+/// The output of `end`.
+pub(crate) async fn unless<T, E>(
+    end: impl Future<Output = E>,
+    work: impl Future<Output = T>,
+) -> Result<T, E> {
+    let mut ended = None;
+    let end = async { ended = Some(end.await) };
+    match until(end, work).await {
+        Some(output) => Ok(output),
+        None => Err(ended.expect("it came first")),
+    }
+}
+
 /// The output of `work`, or `None` if `end` comes first; `work` is dropped then, unless it is
 /// borrowed.
 pub(crate) async fn until<T>(

@@ -25,4 +25,4 @@ pub use host::{Signal, Signals, entropy};
 pub use memory_device::MemoryDevice;
 pub use remote::{DeviceLink, RemoteDevice};
 pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};
-pub use socket::stranger_at;
+pub use socket::{stranger_at, try_connect};

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use serde_json::Value;
-use zoneweave_linux::stranger_at;
+use zoneweave_linux::{stranger_at, try_connect};
 
 use super::{PATIENCE, PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response, ServedDrive};
 use crate::error::CliError;
@@ -42,7 +40,8 @@ impl Client {
     /// If a server exists and does not answer in time.
     pub(crate) fn connect(socket: &Path) -> Result<Option<Self>, CliError> {
         use io::ErrorKind::{
-            BrokenPipe, ConnectionRefused, ConnectionReset, InvalidInput, NotFound, WouldBlock,
+            BrokenPipe, ConnectionRefused, ConnectionReset, InvalidFilename, InvalidInput,
+            NotFound, WouldBlock,
         };
         let end = Instant::now() + PATIENCE;
         loop {
@@ -53,7 +52,7 @@ impl Client {
             let over = Instant::now() >= end;
             match failed.kind() {
                 // No socket, the socket of a dead server, or a path that no server can have.
-                NotFound | ConnectionRefused | InvalidInput => return Ok(None),
+                NotFound | ConnectionRefused | InvalidFilename | InvalidInput => return Ok(None),
                 ConnectionReset | BrokenPipe if over => {
                     return Err(broken(socket, "it closes every connection".to_owned()));
                 }
@@ -66,7 +65,7 @@ impl Client {
     /// Connects and waits for the server's greeting. The outer error is that of the system, the
     /// inner one that of the greeting.
     fn greet(socket: &Path, end: Instant) -> io::Result<Result<Self, CliError>> {
-        let stream = connect_at_once(socket)?;
+        let stream = try_connect(socket)?;
         // Before trusting the server: another user who owns the directory can put any socket there.
         if let Some(user) = stranger_at(&stream)? {
             return Ok(Err(CliError::ServerOfAnother { socket: socket.to_owned(), user }));
@@ -165,26 +164,6 @@ impl Client {
 
     fn broken(&self, problem: &dyn std::fmt::Display) -> CliError {
         broken(&self.socket, problem.to_string())
-    }
-}
-
-/// Connects without waiting for a place in the server's backlog.
-///
-/// # Errors
-/// `WouldBlock` if the backlog is full.
-fn connect_at_once(socket: &Path) -> io::Result<UnixStream> {
-    let address = SocketAddrUnix::new(socket).map_err(|_| io::ErrorKind::InvalidInput)?;
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match connect(&stream, &address) {
-        // Linux refuses at once if the backlog is full; later means the same here.
-        Err(Errno::INPROGRESS) => Err(io::ErrorKind::WouldBlock.into()),
-        connected => {
-            connected?;
-            let stream = UnixStream::from(stream);
-            stream.set_nonblocking(false)?;
-            Ok(stream)
-        }
     }
 }
 

@@ -34,12 +34,8 @@ pub(crate) fn natural_order(one: &Path, other: &Path) -> Ordering {
             (ours, theirs) => {
                 let (number, rest) = one.split_at(ours);
                 let (its, its_rest) = other.split_at(theirs);
-                let plain = |number: &[u8]| {
-                    let zeros = number.iter().take_while(|digit| **digit == b'0').count();
-                    number[zeros.min(number.len() - 1)..].to_vec()
-                };
-                let (value, its_value) = (plain(number), plain(its));
-                let order = value.len().cmp(&its_value.len()).then(value.cmp(&its_value));
+                let (value, its_value) = (without_zeros(number), without_zeros(its));
+                let order = value.len().cmp(&its_value.len()).then(value.cmp(its_value));
                 // Of equal numbers the one with fewer zeros comes first.
                 let order = order.then(ours.cmp(&theirs));
                 if order != Ordering::Equal {
@@ -56,6 +52,12 @@ pub(crate) fn natural_order(one: &Path, other: &Path) -> Ordering {
             (order, ..) => return order,
         }
     }
+}
+
+/// A number without leading zeros.
+fn without_zeros(digits: &[u8]) -> &[u8] {
+    let zeros = digits.iter().take_while(|digit| **digit == b'0').count();
+    &digits[zeros.min(digits.len() - 1)..]
 }
 
 #[cfg(test)]

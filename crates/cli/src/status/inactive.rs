@@ -10,6 +10,7 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
 use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
+use crate::conditions::position_of;
 use crate::drives::space::full_disk;
 use crate::format::{bytes, slots, word};
 use crate::session::{Drives, NamedDrive};
@@ -97,8 +98,7 @@ fn member(
     opened: &[NamedDrive],
 ) -> MemberStatus {
     let entry = &record.members[slot];
-    let holds_slot = |verdict: &DriveVerdict| matches!(verdict.role, DriveRole::Member { slot: at, .. } if at.index() == slot);
-    let place = survey.drives.iter().position(holds_slot);
+    let place = position_of(survey, slot);
     let drive = place.map(|at| &opened[at]);
     let damaged = place.map_or(0, |at| survey.drives[at].damaged_records);
     let zones = drive.and_then(|named| {

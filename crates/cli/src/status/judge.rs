@@ -14,7 +14,7 @@ use zoneweave_raid::log::MemberHealth;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{DRIVES, Health, MemberStatus, SpareState, SpareStatus, WaitingStatus};
-use crate::format::{bytes, slots};
+use crate::format::{bytes, slot_state, slots};
 
 /// The rebuild of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,9 +103,8 @@ impl Facts<'_> {
 
     /// The state and reason of each member that is not online, and of spares that are no help.
     fn described(&self) -> String {
-        let words = |member: &&MemberStatus| match &member.reason {
-            Some(reason) => format!("slot {} {}: {reason}", member.slot, member.state),
-            None => format!("slot {} {}", member.slot, member.state),
+        let words = |member: &&MemberStatus| {
+            slot_state(member.slot, member.state, member.reason.as_deref())
         };
         let bad = self.bad();
         let useless = |spare: &&SpareStatus| spare.state == SpareState::GivenUp && !bad.is_empty();

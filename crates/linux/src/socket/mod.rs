@@ -9,5 +9,6 @@ mod connect;
 mod endpoint;
 pub(crate) mod peer_credentials;
 
+pub use connect::try_connect;
 pub use endpoint::{Endpoint, EndpointError, Listener};
 pub use peer_credentials::stranger_at;

@@ -4,42 +4,68 @@ use crate::array::error::AdminError;
 use crate::array::format::record::MemberState;
 use crate::array::state::{Array, UNRECORDED};
 use crate::array::zone_pool::ZonePool;
-use crate::instrument::marks::{Mark, mark};
-use crate::scheme::Column;
+use crate::instrument::marks::{Mark, mark_if};
+use crate::scheme::{Column, ColumnSet, Scheme};
+
+/// Whether an administrator may take a member out: that alone must neither lose data nor stop
+/// writes. A member that is out already, or holds nothing yet, is no loss.
+///
+/// `lost` are the members without valid contents, and `in_service` those that take new stripes. An
+/// array that was started by force (`forced`) needs no majority.
+///
+/// # Errors
+/// The consequence that forbids it.
+pub fn check_spared(
+    scheme: Scheme,
+    lost: ColumnSet,
+    in_service: ColumnSet,
+    forced: bool,
+    column: Column,
+) -> Result<(), AdminError> {
+    if !in_service.contains(column) {
+        return Ok(());
+    }
+    if !lost.contains(column) && !scheme.survives(lost.with(column)) {
+        return Err(AdminError::WouldLoseData { slot: column });
+    }
+    if !is_majority_without(scheme, in_service, column) && !forced {
+        return Err(AdminError::WouldStop { slot: column });
+    }
+    Ok(())
+}
+
+/// Whether the other members in service are a majority, so that writes could go on.
+fn is_majority_without(scheme: Scheme, in_service: ColumnSet, column: Column) -> bool {
+    let left = in_service.iter().filter(|other| *other != column).count();
+    left * 2 > scheme.columns()
+}
 
 impl Array {
     /// Whether the others are enough to read everything, and are a majority.
     pub(crate) fn can_do_without(&self, column: Column) -> bool {
-        self.survives_without(column) && self.is_majority_without(column)
+        let is_majority = || is_majority_without(self.scheme(), self.in_service(), column);
+        self.survives_without(column) && (self.forced || is_majority())
     }
 
-    /// Whether the others are a majority, so that writes could go on.
-    fn is_majority_without(&self, column: Column) -> bool {
-        let member = &self.members[column.index()];
-        let writable = self.members.iter().filter(|member| member.writable().is_some()).count();
-        let left = writable - usize::from(member.writable().is_some());
-        left * 2 > self.scheme().columns() || self.forced
+    /// The members that take part in new stripes.
+    fn in_service(&self) -> ColumnSet {
+        let members = self.scheme().iter().zip(&self.members);
+        let in_service = members.filter(|(_, member)| member.writable().is_some());
+        in_service.map(|(column, _)| column).collect()
     }
 
-    /// Whether an administrator may take a member out: that alone must neither lose data nor stop
-    /// writes. A member that is out already, or holds nothing yet, is no loss.
+    /// As [`check_spared`], for a member of this array.
     ///
     /// # Errors
     /// The consequence that forbids it.
     pub(crate) fn check_spared(&self, column: Column) -> Result<(), AdminError> {
-        let member = &self.members[column.index()];
-        if member.writable().is_none() {
-            return Ok(());
-        }
-        if member.entry.state == MemberState::Online && !self.survives_without(column) {
-            mark(Mark::TakingOutWouldLose);
-            return Err(AdminError::WouldLoseData { slot: column });
-        }
-        if !self.is_majority_without(column) {
-            mark(Mark::TakingOutWouldStop);
-            return Err(AdminError::WouldStop { slot: column });
-        }
-        Ok(())
+        let (lost, in_service) = (self.lost_members(), self.in_service());
+        let spared = check_spared(self.scheme(), lost, in_service, self.forced, column);
+        mark_if(Mark::TakingOutWouldLose, || {
+            matches!(spared, Err(AdminError::WouldLoseData { .. }))
+        });
+        mark_if(Mark::TakingOutWouldStop, || matches!(spared, Err(AdminError::WouldStop { .. })));
+        spared
     }
 
     /// Takes a member out of service; the caller gives up what it was writing to it. Returns

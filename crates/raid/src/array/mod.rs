@@ -21,7 +21,7 @@
 pub(crate) mod attachment;
 pub(crate) mod create;
 pub mod error;
-mod eviction;
+pub(crate) mod eviction;
 pub mod format;
 pub(crate) mod health;
 pub(crate) mod io;

@@ -45,6 +45,7 @@ mod volume;
 mod write;
 
 pub use crate::array::error::AdminError;
+pub use crate::array::eviction::check_spared;
 pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
@@ -59,8 +60,8 @@ pub use crate::log::engine::status::{
 };
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};
-pub use crate::log::members::create;
 pub use crate::log::members::create::{CreateError, CreateOptions, create};
+pub use crate::log::members::{create, fit};
 pub use crate::log::reclaim::amplification::{Amplification, CLASSES, uniform_amplification};
 pub use crate::log::recover::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey,

@@ -16,7 +16,7 @@ use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
-use super::engine::Prepared;
+use super::engine::{Engine, Prepared};
 use super::orders::Order;
 use super::stop::Stop;
 use crate::control::Servers;
@@ -192,28 +192,10 @@ fn run(
     let _fatal = Fatal;
     // If the receiver is gone, another shard failed first.
     let tell = |news| drop(telling.send(news));
-    let prepared = Session::new().and_then(|session| {
-        let prepared = Prepared::new(&session, order, output)?;
-        Ok((session, prepared))
-    });
-    let (session, prepared) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            tell(Err(order.failed(error)));
-            return Ok(());
-        }
-    };
-    tell(Ok(News::Prepared(prepared.config().clone())));
-    if going.recv().is_err() {
-        return Ok(());
-    }
-    let started = prepared.assemble(&session, std::future::pending(), output);
-    let started = started.and_then(|mut engine| {
-        let status = engine.serve(&session, Servers::default(), Vec::new())?;
-        Ok((engine, status))
-    });
-    let (engine, status) = match started {
-        Ok(started) => started,
+    let started = start(order, output, tell, going);
+    let (session, engine, status) = match started {
+        Ok(Some(started)) => started,
+        Ok(None) => return Ok(()),
         Err(error) => {
             tell(Err(order.failed(error)));
             return Ok(());
@@ -228,4 +210,22 @@ fn run(
     }
     engine.tell_news(output);
     engine.close(&session, output)
+}
+
+/// Starts a shard once all are prepared; `None` if they are not to start.
+fn start(
+    order: &Order,
+    output: &Output,
+    tell: impl Fn(Result<News, CliError>),
+    going: &Receiver<()>,
+) -> Result<Option<(Session, Engine, ArrayStatus)>, CliError> {
+    let session = Session::new()?;
+    let prepared = Prepared::new(&session, order, output)?;
+    tell(Ok(News::Prepared(prepared.config().clone())));
+    if going.recv().is_err() {
+        return Ok(None);
+    }
+    let mut engine = prepared.assemble(&session, std::future::pending(), output)?;
+    let status = engine.serve(&session, Servers::default(), Vec::new())?;
+    Ok(Some((session, engine, status)))
 }

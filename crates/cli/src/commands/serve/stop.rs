@@ -4,7 +4,7 @@ use zoneweave_linux::{Signal, Signals};
 
 use crate::error::CliError;
 use crate::session::Session;
-use crate::wait::until;
+use crate::wait::unless;
 
 /// Ends waits of a start when a signal arrives.
 pub(super) struct Stop<'a> {
@@ -23,13 +23,7 @@ impl Stop<'_> {
 
     /// Runs work to its end, or until a signal.
     pub(super) fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, CliError> {
-        let mut stopped = None;
-        let stop = async { stopped = Some(self.wait().await) };
-        let done = self.session.executor.run(until(stop, work));
-        match (done, stopped) {
-            (Some(done), _) => Ok(done),
-            (None, stopped) => Err(stopped.expect("the wait ended")),
-        }
+        self.session.executor.run(unless(self.wait(), work))
     }
 
     /// Checks for a signal, where the thread waits for something else.

@@ -8,13 +8,14 @@
 //! 5. `replace` puts a new drive into a slot; `refill` does so with spares, without an operator.
 //! 6. `zone_budget` is the number of zones that writing needs.
 //!
-//! `error` has the errors of a replacement.
+//! `error` has the errors of a replacement, and `fit` the sizes that a drive needs.
 //!
 //! Invariant: an evicted member leaves every open segment.
 
 pub mod create;
 pub(in crate::log) mod error;
 pub(in crate::log) mod eviction;
+pub mod fit;
 pub(in crate::log) mod refill;
 pub(in crate::log) mod replace;
 pub(in crate::log) mod reset;

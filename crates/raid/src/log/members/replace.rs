@@ -21,6 +21,7 @@ use crate::log::engine::limits::check_drive;
 use crate::log::engine::state::State;
 use crate::log::format::{MemberEntry, MemberState, MemberUuid};
 use crate::log::members::error::ReplaceError;
+use crate::log::members::fit::{check_size, check_usable_zones};
 use crate::log::recover::find::header_votes::may_hold_segment;
 use crate::scheme::Column;
 
@@ -155,35 +156,19 @@ pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), R
     check_drive(geometry, config.write_unit, config.log().chunk_blocks, config.log().tabled)
         .map_err(ReplaceError::DoesNotFit)?;
     state.writes.policy.check_drive(config, geometry)?;
-    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
-        mark(Mark::SmallDriveRefused);
-        return Err(ReplaceError::TooSmall {
-            zones: geometry.zones,
-            capacity: geometry.zone_capacity,
-            needed_zones: config.zones,
-            needed_capacity: config.zone_capacity,
-        });
-    }
-    Ok(())
+    check_size(config, geometry).inspect_err(|_| mark(Mark::SmallDriveRefused))
 }
 
-/// Checks the number of usable zones: failed ones do not count.
+/// Checks that the volume could be written with the usable zones of a drive.
 fn check_zones(
     core: &Core,
     device: &dyn ZonedDevice,
     zones: &[ZoneInfo],
 ) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
-    let config = &state.array.config;
-    let needed_zones = state.zones_needed_to_write();
-    let usable = zones.iter().filter(|info| is_usable(info)).count();
-    let usable = u32::try_from(usable).unwrap_or(u32::MAX);
-    if usable >= needed_zones {
-        return Ok(());
-    }
-    mark(Mark::WornDriveRefused);
-    let (capacity, needed_capacity) = (device.geometry().zone_capacity, config.zone_capacity);
-    Err(ReplaceError::TooSmall { zones: usable, capacity, needed_zones, needed_capacity })
+    let needed = state.zones_needed_to_write();
+    check_usable_zones(&state.array.config, device.geometry(), zones, needed)
+        .inspect_err(|_| mark(Mark::WornDriveRefused))
 }
 
 /// Refuses a drive with read-only zones of segments that died while it was out of service, as these
