@@ -10,14 +10,18 @@
 //!   them, and [`experiments`] reproduces figures of papers.
 //! - [`simulate`] generates histories of the volume with crashes and faults, and judges them.
 //! - [`hostile`] starts arrays from lying drives.
+//! - [`conformance`] tests that a device behaves like a zoned drive.
 //!
 //! Everything is deterministic: it runs on the caller's reactor, and all choices derive from seeds.
 
 pub mod calibrate;
 pub mod characterize;
+pub mod conformance;
 pub mod experiments;
 pub mod hostile;
 pub mod mixed_load;
+mod pattern;
+mod random;
 pub mod replay;
 pub mod simulate;
 mod testbed;

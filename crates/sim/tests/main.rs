@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing step fails the test")]
 
 mod calibration;
+mod conformance;
 mod exhaustive;
 mod killers;
 #[path = "../../raid/tests/support/report_marks.rs"]

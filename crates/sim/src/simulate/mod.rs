@@ -8,7 +8,7 @@
 //!
 //! - `generate` draws a `scenario`.
 //! - `run` carries it out on `drives`.
-//! - `oracle` knows the allowed versions of each block, and `pattern` their contents.
+//! - `oracle` knows the allowed versions of each block, and `crate::pattern` their contents.
 //! - A [`Failure`] is reduced by [`shrink`] and stored.
 //! - `exhaustive` searches small spaces of histories completely instead of drawing them.
 //!
@@ -20,8 +20,6 @@ pub mod exhaustive;
 mod failure;
 mod generate;
 mod oracle;
-mod pattern;
-mod random;
 mod run;
 pub mod scenario;
 mod shrink;

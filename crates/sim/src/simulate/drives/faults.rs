@@ -8,7 +8,7 @@ use zoneweave_emulator::{
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneOffset, ZoneState};
 
-use crate::simulate::random::index;
+use crate::random::index;
 use crate::simulate::scenario::{Class, Command, Fault, On, Part};
 
 /// First zones of a drive, which hold superblock records while none of them is worn.

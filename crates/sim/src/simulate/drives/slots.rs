@@ -11,9 +11,9 @@ use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
+use crate::random::index;
 use crate::simulate::drives::attach::attach as attach_drive;
 use crate::simulate::drives::drive::{Damage, Drive, Seen};
-use crate::simulate::random::index;
 use crate::simulate::scenario::{Shape, Stop};
 
 pub(crate) struct Drives {

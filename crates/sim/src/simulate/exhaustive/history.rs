@@ -12,8 +12,8 @@ use zoneweave_zoned::{BlockDevice, Lba, Status};
 
 use super::space::{Operation, Step};
 use super::timing::Ranked;
+use crate::pattern::contents;
 use crate::simulate::oracle::{Oracle, Survives};
-use crate::simulate::pattern::contents;
 
 /// Upper bound of steps of a trace.
 const STEPS_MAX: u64 = 1_000_000;

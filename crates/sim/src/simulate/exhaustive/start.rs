@@ -10,8 +10,8 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, Lba};
 
 use super::history::offer;
 use super::outcome::{Worst, crash};
+use crate::pattern::version_of;
 use crate::simulate::oracle::Survives;
-use crate::simulate::pattern::version_of;
 
 /// Upper bound of steps of a recovery.
 const STEPS_MAX: u64 = 200_000;

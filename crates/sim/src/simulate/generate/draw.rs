@@ -3,7 +3,7 @@
 use zoneweave_runtime::Random;
 
 use super::habits::Habits;
-use crate::simulate::random::{between, index, pick};
+use crate::random::{between, index, pick};
 use crate::simulate::scenario::{Action, Life, Shape, Since, Stop};
 
 /// The context of draws for a scenario.

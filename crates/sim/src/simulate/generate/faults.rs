@@ -2,7 +2,7 @@
 
 use super::draw::Draw;
 use super::fault_kind::FaultKind;
-use crate::simulate::random::{between, pick};
+use crate::random::{between, pick};
 use crate::simulate::scenario::{Action, Class, Command, Fault, On, Part, Since, Timed};
 
 /// Classes of recurring faults.

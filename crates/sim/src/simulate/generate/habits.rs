@@ -4,7 +4,7 @@ use zoneweave_runtime::Random;
 
 use super::fault_kind::{FAULT_KINDS, FaultKind};
 use super::mix::Mix;
-use crate::simulate::random::pick;
+use crate::random::pick;
 use crate::simulate::scenario::Shape;
 
 /// Frequencies of the parts of a seed's histories, per 1,000 or by weight.

@@ -6,8 +6,8 @@
 use zoneweave_runtime::Random;
 
 use super::mix::Mix;
+use crate::random::between;
 use crate::simulate::drives::attach::FRAME;
-use crate::simulate::random::between;
 use crate::simulate::scenario::{Life, Mode, Shape};
 
 /// Percentage of histories.

@@ -6,7 +6,7 @@
 use zoneweave_runtime::Random;
 
 use super::mix::Mix;
-use crate::simulate::random::pick;
+use crate::random::pick;
 use crate::simulate::scenario::{Layout, Shape};
 
 /// Distinguishes the random sequence of layouts from others.

@@ -31,7 +31,7 @@ use zoneweave_runtime::Random;
 
 pub use mix::Mix;
 
-use crate::simulate::random::index;
+use crate::random::index;
 use crate::simulate::scenario::{BrokenFormat, FORMAT, Scenario, Since, Stop};
 use common::{fill, last_lives};
 use draw::Draw;

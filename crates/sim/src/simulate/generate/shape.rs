@@ -2,7 +2,7 @@
 
 use zoneweave_runtime::Random;
 
-use crate::simulate::random::{between, pick};
+use crate::random::{between, pick};
 use crate::simulate::scenario::{Layout, Shape};
 
 /// The drives and the array on them.

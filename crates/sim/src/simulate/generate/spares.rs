@@ -5,7 +5,7 @@
 
 use zoneweave_runtime::Random;
 
-use crate::simulate::random::{index, pick};
+use crate::random::{index, pick};
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Shape, Spare};
 
 /// Percentage of histories with spares.

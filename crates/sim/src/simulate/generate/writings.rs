@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 
 use zoneweave_runtime::Random;
 
-use crate::simulate::random::{between, pick};
+use crate::random::{between, pick};
 use crate::simulate::scenario::{Life, Mode, Shape, Writing};
 
 /// Percentages of histories with a mode, and with the engine's choice.

@@ -6,8 +6,8 @@ use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockDevice, Lba};
 
+use crate::pattern::{contents, version_of};
 use crate::simulate::drives::attach::attach;
-use crate::simulate::pattern::{contents, version_of};
 use crate::simulate::run::harness::Harness;
 use crate::simulate::run::inject::{inject, pull};
 use crate::simulate::scenario::Action;

@@ -16,9 +16,9 @@ use zoneweave_raid::log::{
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::{BlockDevice, Lba};
 
+use crate::pattern::{contents, version_of};
 use crate::simulate::drives::attach::attach;
 use crate::simulate::drives::drive::Seen;
-use crate::simulate::pattern::{contents, version_of};
 use crate::simulate::run::foreign_drives::copy;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::SplitBrain;

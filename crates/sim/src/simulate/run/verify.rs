@@ -9,8 +9,8 @@ use zoneweave_raid::log::{Health, Volume};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, BlockError, Lba, ZonedDevice};
 
+use crate::pattern::version_of;
 use crate::simulate::oracle::Survives;
-use crate::simulate::pattern::version_of;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::run::split_brain;
 

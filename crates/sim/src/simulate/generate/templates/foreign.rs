@@ -1,7 +1,7 @@
 //! Templates with foreign drives, or with drives that were left behind.
 
+use crate::random::between;
 use crate::simulate::generate::draw::Draw;
-use crate::simulate::random::between;
 use crate::simulate::scenario::{Action, Impostor, Life, Since, SplitBrain, Stop};
 
 /// Number of templates.

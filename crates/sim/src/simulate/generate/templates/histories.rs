@@ -10,13 +10,13 @@
 use zoneweave_runtime::Random;
 
 use super::lives::{MANY, slowed};
+use crate::random::{between, pick};
 use crate::simulate::generate::common::last_lives;
 use crate::simulate::generate::draw::Draw;
 use crate::simulate::generate::habits::Habits;
 use crate::simulate::generate::layouts::choose_layout;
 use crate::simulate::generate::mix::Mix;
 use crate::simulate::generate::shape::shape;
-use crate::simulate::random::{between, pick};
 use crate::simulate::scenario::{
     Action, Command, FORMAT, Life, Mode, On, Scenario, Shape, Since, Stop, Timed, Writing,
 };

@@ -4,8 +4,8 @@
 //! another member is lost, and a decision that is not on media when the next start has to decide
 //! again. Lives drawn independently hardly ever form such sequences.
 
+use crate::random::pick;
 use crate::simulate::generate::draw::Draw;
-use crate::simulate::random::pick;
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
 /// Number of templates.
