@@ -309,6 +309,7 @@ impl Scheme {
     /// column.
     #[must_use]
     pub fn listed_on(self, column: Column, copy: usize) -> Column {
+        assert!(copy < self.list_copies(), "copy {copy} of {} lists", self.list_copies());
         let away = copy * self.list_distance() % self.columns();
         self.nth((self.rank(column) + self.columns() - away) % self.columns())
     }
@@ -316,6 +317,7 @@ impl Scheme {
     /// The column that holds copy `copy` of the summary of `column`.
     #[must_use]
     pub fn list_holder(self, column: Column, copy: usize) -> Column {
+        assert!(copy < self.list_copies(), "copy {copy} of {} lists", self.list_copies());
         self.nth((self.rank(column) + copy * self.list_distance()) % self.columns())
     }
 
@@ -354,6 +356,7 @@ impl Scheme {
     /// The column that plays `role` in `stripe`.
     #[must_use]
     pub fn column_of(self, role: Role, stripe: u32) -> Column {
+        assert!(role.index() < self.columns(), "role {} of {self}", role.0);
         self.nth((role.index() + self.turn(stripe)) % self.columns())
     }
 

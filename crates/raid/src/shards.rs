@@ -124,6 +124,7 @@ impl Shards {
     #[must_use]
     pub fn new(parts: Vec<Rc<dyn BlockDevice>>) -> Self {
         let least = parts.iter().map(|part| part.info().blocks).min().expect("a shard at least");
+        assert!(parts.len() <= Shard::MOST, "a volume of {} shards", parts.len());
         let rounds = Rounds::of(parts.len());
         let blocks = volume_blocks(least, parts.len());
         Self { parts, rounds, blocks }
@@ -160,6 +161,7 @@ impl Shards {
         for (shard, blocks) in self.rounds.units(range) {
             of_shards[shard].extend(take(&mut data, blocks));
         }
+        assert!(data.is_empty(), "{} pieces are left of a write of {range:?}", data.len());
         of_shards
     }
 

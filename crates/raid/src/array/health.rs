@@ -145,7 +145,15 @@ pub(crate) trait Members: ArrayVolume {
         self.flush_caches().await;
         // A failed flush has evicted its member; the flush counts once that is durable.
         self.membership_settled().await;
-        self.array().stopped.map_or(Ok(()), Err)
+        let array = self.array();
+        assert!(
+            !array.membership_dirty
+                || array.stopped.is_some()
+                || mutant(Mutant::EvictionNotAwaited),
+            "a flush counts before epoch {} is on media",
+            array.epoch.number
+        );
+        array.stopped.map_or(Ok(()), Err)
     }
 
     /// Flushes every member's cache; members that fail are evicted, which is not durable yet.

@@ -29,6 +29,7 @@ pub(crate) trait MemberIo: Members {
         at: ZoneAddress,
         blocks: BlockCount,
     ) -> Result<Payload, Status> {
+        assert!(blocks.0 > 0, "a read of no blocks at {at} of {column}");
         let device = self.device(column).ok_or(Status::DeviceGone)?;
         let read = pin!(device.read_in_pieces(at, blocks));
         self.answered(column, &device, blocks, read).await
@@ -45,6 +46,7 @@ pub(crate) trait MemberIo: Members {
         at: ZoneAddress,
         blocks: BlockCount,
     ) -> Result<Payload, Asked> {
+        assert!(blocks.0 > 0, "a read of no blocks at {at} of {column}");
         let asked = |begun| Asked { column, at, blocks, begun };
         let device = self.device(column);
         let device = device.filter(|device| blocks <= device.geometry().max_transfer);

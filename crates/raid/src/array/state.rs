@@ -71,6 +71,8 @@ impl Array {
         is_recorded: bool,
         forced: bool,
     ) -> Self {
+        let (count, columns) = (members.len(), config.scheme.columns());
+        assert!(count == columns, "{count} members for {columns} columns");
         let devices = || members.iter().filter_map(|member| member.device.as_ref());
         let volatile = devices().any(|device| device.geometry().volatile_cache);
         let writethrough = config.log().writethrough.unwrap_or(!volatile);
@@ -120,6 +122,7 @@ impl Array {
     /// Attaches another member to a slot.
     pub(crate) fn put_member(&mut self, column: Column, member: Member) {
         let before = std::mem::replace(&mut self.members[column.index()], member);
+        assert!(before.device.is_none(), "{column} gets a drive, and has one in service");
         self.former.extend(before.membership);
         self.former.retain(|membership| !membership.has_ended());
     }

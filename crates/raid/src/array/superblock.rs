@@ -13,7 +13,7 @@ use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-use crate::array::format::record::{MemberEntry, SuperblockRecord, VolumeBody};
+use crate::array::format::record::{MemberEntry, MemberState, SuperblockRecord, VolumeBody};
 use crate::array::io::MemberIo;
 use crate::array::state::{Array, Epoch, UNRECORDED};
 use crate::array::stop::StopReason;
@@ -160,6 +160,12 @@ impl SuperblockLog {
             mark_if(Mark::FailedDuringRecord, || unrecorded);
             array.membership_dirty = unrecorded;
         }
+        let mut members = array.members.iter();
+        assert!(
+            array.membership_dirty || members.all(|member| member.entry.since_epoch != UNRECORDED),
+            "a change after epoch {} is not going to be recorded",
+            array.epoch.number
+        );
         drop(array);
         volume.changed().open();
     }
@@ -189,6 +195,8 @@ impl SuperblockLog {
         column: Column,
         device: &Rc<dyn ZonedDevice>,
     ) -> Result<Option<ZoneId>, Refused> {
+        let state = commit.table.members[column.index()].state;
+        assert!(state != MemberState::Failed, "a record for {column}, which is out of service");
         let Commit { table, switch, body, .. } = commit;
         let log = self.logs.borrow()[column.index()].clone();
         let mut log = log.ok_or(Status::DeviceGone)?;
@@ -302,6 +310,11 @@ fn prepare_epoch(array: &mut Array, next_sequence: u64) -> Result<MemberTable, S
             }
         }
     }
+    assert!(
+        array.members.iter().all(|member| member.entry.since_epoch != UNRECORDED),
+        "epoch {} is recorded without a change",
+        array.epoch.number
+    );
     let members = array.members.iter().map(|member| member.entry).collect();
     Ok(MemberTable { epoch: array.epoch, members, is_new: array.membership_dirty })
 }

@@ -13,7 +13,8 @@ pub(crate) struct ZonePool {
 impl ZonePool {
     /// Adds a zone that was reset `resets` times.
     pub(crate) fn add(&mut self, zone: ZoneId, resets: u64) {
-        self.free.insert((resets, zone));
+        let new = self.free.insert((resets, zone));
+        assert!(new, "{zone} is free twice");
     }
 
     /// Takes the least worn zone.

@@ -217,6 +217,11 @@ impl Translated {
         }
         let unit = self.shape.unit();
         let Payload { data, oob } = payload;
+        assert!(
+            oob.is_empty() || oob.len() == blocks.oob_bytes(),
+            "{} bytes of metadata for {blocks} at {at}",
+            oob.len()
+        );
         let mut cutter = Cutter { pieces: data.into_iter(), rest: Bytes::new() };
         let mut framed = Vec::new();
         let frames = blocks.0.div_ceil(unit.0);
@@ -274,6 +279,11 @@ impl Translated {
                         oob.extend_from_slice(&metadata.block(place));
                     }
                 }
+                assert!(
+                    data.len() == blocks.index() && oob.len() == blocks.oob_bytes(),
+                    "{} of {blocks} are read at {at}",
+                    data.len()
+                );
                 let few = 2 * blocks.0 < length.0;
                 let data = if few { by_themselves(&data) } else { data };
                 Ok(Reply::Read(Payload { data, oob: oob.into() }))

@@ -121,6 +121,13 @@ impl FrameShape {
     /// The header of a frame with the metadata of the blocks written to it.
     pub(super) fn encode(self, frame: Frame, oob: &[u8]) -> Bytes {
         let unit = self.unit();
+        assert!(
+            oob.len() <= unit.oob_bytes() && oob.len().is_multiple_of(OOB_BYTES),
+            "{} bytes of metadata in frame {} of {}",
+            oob.len(),
+            frame.number,
+            frame.zone
+        );
         let written = oob.len() / OOB_BYTES;
         let mut block = AlignedBuffer::zeroed(BlockCount(1));
         let bytes = block.as_mut();

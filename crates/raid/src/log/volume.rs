@@ -41,6 +41,10 @@ impl Volume {
     /// A volume around a recovered engine, whose relocation already runs. Starts serving users.
     #[must_use]
     pub(super) fn start(core: Rc<Core>) -> Self {
+        assert!(
+            core.state.borrow().recovering.is_none(),
+            "users are served before the decisions of recovery are on media"
+        );
         let user = writer::run(core.clone(), StreamKind::User);
         core.handle.spawn("user writer", user);
         core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
@@ -174,6 +178,10 @@ impl Volume {
         while writing(StreamKind::User) || writing(StreamKind::Relocation) || others() {
             self.core.changed.wait().await;
         }
+        assert!(
+            self.core.state.borrow().writes.inflight.is_empty(),
+            "a request was admitted after the volume closed"
+        );
         flushed
     }
 

@@ -28,6 +28,7 @@ impl Rounds {
 
     /// The part of a volume's range in a shard, as a range of the shard.
     pub(super) fn part(self, range: Range, shard: usize) -> Range {
+        assert!((shard as u64) < self.shards, "shard {shard} of {}", self.shards);
         Range { start: self.below(range.start, shard), end: self.below(range.end, shard) }
     }
 

@@ -240,6 +240,10 @@ impl<B: VolumeBody> SuperblockRecord<B> {
     fn raw_array(&self) -> RawArray {
         let config = &self.config;
         let mut name = [0; 32];
+        let (members, columns) = (self.members.len(), config.scheme.columns());
+        assert!(members == columns, "a record with {members} members for {columns} columns");
+        assert!(self.slot.index() < members, "a record for {} of {members} members", self.slot);
+        assert!(config.name.len() <= name.len(), "a name of {} bytes", config.name.len());
         name[..config.name.len()].copy_from_slice(config.name.as_bytes());
         let vacant = RawMember { uuid: [0; 16], state: 0, reserved: [0; 7], since_epoch: 0.into() };
         let mut members = [vacant; MAX_COLUMNS];

@@ -33,7 +33,8 @@ impl<V: ArrayVolume> ReadUnderWay<V> {
         let number = array.hedge.next;
         array.hedge.next += 1;
         let pace = &mut array.members[column.index()].pace;
-        pace.under_way.insert(number, late);
+        let before = pace.under_way.insert(number, late);
+        assert!(before.is_none(), "two reads of {column} have number {number}");
         let resetting = pace.resets > 0;
         Some(Self { volume: volume.clone(), column, number, size, resetting, begun: now })
     }

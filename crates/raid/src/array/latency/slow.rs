@@ -56,6 +56,7 @@ impl Array {
 
     /// Records the end of a late read.
     pub(crate) fn late_read_ended(&mut self) {
+        assert!(self.hedge.left_behind > 0, "a late read ends that was not left behind");
         self.hedge.left_behind -= 1;
     }
 }

@@ -132,6 +132,7 @@ pub(crate) async fn enter_service<V: RebuildUnits>(
             return Err(RebuildError::DriveFailed(Status::DeviceGone));
         }
         mark(Mark::RebuildEnded);
+        assert!(member.device.is_some(), "{column} enters service without a drive");
         member.entry.state = MemberState::Online;
         member.entry.since_epoch = UNRECORDED;
         array.membership_dirty = true;

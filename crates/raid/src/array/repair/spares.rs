@@ -102,6 +102,7 @@ impl Spares {
     /// Records whether the last one is in service, or failed.
     pub(crate) fn note(&mut self, outcome: Result<(), String>) {
         if let Some(taken) = self.taken.last_mut() {
+            assert!(taken.outcome.is_none(), "the spare in {} is put in twice", taken.column);
             taken.outcome = Some(outcome);
         }
     }

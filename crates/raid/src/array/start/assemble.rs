@@ -3,6 +3,7 @@
 //! `quorum` chooses the version of the membership that counts. Drives that this version does not
 //! list as members in service are ignored.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
@@ -142,6 +143,8 @@ pub(crate) fn place_members<B: VolumeBody>(
     verdicts: &mut [DriveVerdict],
 ) -> Result<Vec<Option<usize>>, AssemblyError> {
     let present: Vec<_> = newest.iter().flatten().copied().collect();
+    let (count, judged) = (drives.len(), verdicts.len());
+    assert!(newest.len() == count && judged == count, "{judged} verdicts for {count} drives");
     let mut slots: Vec<Option<usize>> = vec![None; chosen.members.len()];
     let mut duplicate = None;
     for (at, drive) in drives.iter().enumerate() {
@@ -189,6 +192,9 @@ pub(crate) fn place_members<B: VolumeBody>(
     if slots.contains(&None) && mutant(Mutant::BlankDriveAdopted) {
         adopt_blanks(drives, &mut slots);
     }
+    let mut placed = BTreeSet::new();
+    let once = slots.iter().flatten().all(|at| placed.insert(*at));
+    assert!(once, "a drive is in two slots: {slots:?}");
     Ok(slots)
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn choose<'a, B>(
         versions.entry(version(record)).or_default().push(record);
     }
     let total = ours[0].record.config.scheme.columns();
+    assert!(!versions.is_empty(), "lineage {lineage} is on none of {total} drives");
     let latest = |carriers: &[&'a SuperblockRecord<B>]| {
         carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
     };
@@ -229,7 +230,9 @@ fn furthest<B>(present: &[Newest<'_, B>], in_doubt: bool) -> BTreeSet<u64> {
     }
     let last = counting.iter().map(|record| record.epoch).max();
     let furthest = counting.iter().filter(|record| Some(record.epoch) == last);
-    furthest.map(|record| record.lineage).collect()
+    let lineages: BTreeSet<_> = furthest.map(|record| record.lineage).collect();
+    assert!(!lineages.is_empty(), "no history among {} drives", present.len());
+    lineages
 }
 
 pub(crate) fn too_few<B>(record: &SuperblockRecord<B>, present: usize) -> AssemblyError {

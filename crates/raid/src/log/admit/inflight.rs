@@ -70,6 +70,7 @@ impl InFlight {
     /// If no write of the block is in flight.
     pub(in crate::log) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
         let writes = self.writes.get_mut(lba).expect("a write in flight");
+        assert!(writes.count > 0, "block {lba} has no write in flight");
         writes.count -= 1;
         let newest = sequence.is_some_and(|sequence| {
             sequence > writes.applied || mutant(Mutant::LastCompletionWins)
@@ -80,12 +81,16 @@ impl InFlight {
         if writes.count == 0 {
             self.writes.remove(lba);
         }
-        self.trims_of(lba).for_each(|trim| trim.writes -= 1);
+        for trim in self.trims_of(lba) {
+            assert!(trim.writes > 0, "the trim of {:?} waits for no write", trim.range);
+            trim.writes -= 1;
+        }
         newest
     }
 
     /// Registers a trim: overlapping requests wait from now on.
     pub(super) fn begin_trim(&mut self, range: Range<u64>) -> TrimTicket {
+        assert!(range.start < range.end, "a trim of no blocks at {}", range.start);
         let ticket = TrimTicket(self.tickets);
         self.tickets += 1;
         let writes = self.writes_within(&range);
@@ -111,7 +116,8 @@ impl InFlight {
     }
 
     pub(super) fn end_trim(&mut self, ticket: TrimTicket) {
-        self.trims.remove(&ticket);
+        let trim = self.trims.remove(&ticket);
+        assert!(trim.is_some(), "{ticket:?} is not in flight");
     }
 
     /// Whether no request is in flight.

@@ -64,6 +64,7 @@ impl Ticket {
     pub(in crate::log) fn done(&self, result: Result<(), StopReason>) -> bool {
         let (sender, outcome, request) = {
             let mut state = self.0.borrow_mut();
+            assert!(state.remaining > 0, "a part of a request is answered twice");
             state.remaining -= 1;
             if let Err(error) = result {
                 state.error.get_or_insert(error);

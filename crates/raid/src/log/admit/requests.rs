@@ -93,9 +93,19 @@ pub(in crate::log) async fn write(
 
 fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> TicketReceiver {
     let (blocks, fua) = (blocks_of(data), request.fua);
+    assert!(
+        data.iter().all(|piece| piece.len().is_multiple_of(BLOCK_BYTES)),
+        "a write at {lba} of pieces that are not whole blocks"
+    );
     let (ticket, done) = Ticket::of(request, blocks);
     let room = {
         let mut state = core.state.borrow_mut();
+        let (end, capacity) = (lba.0 + blocks, state.array.config.log().volume_blocks);
+        assert!(end <= capacity, "a write up to block {end} of {capacity} was admitted");
+        assert!(
+            !state.writes.inflight.write_must_wait(&(lba.0..end)),
+            "a write of {blocks} blocks at {lba} overtakes a trim"
+        );
         state.writes.inflight.begin_write(lba.0..lba.0 + blocks);
         let sequence = state.writes.take_sequence();
         // By its first block: the blocks of a request stay together.
@@ -146,6 +156,7 @@ pub(in crate::log) async fn trim(
     let (mut start, mut looks) = (lba.0, Looks::default());
     while start < end {
         let length = step_of(core, For::Users).min(end - start);
+        assert!(length > 0, "a trim at block {start} makes no progress");
         let _held = hold_range(core, For::Users, start..start + length).await?;
         let _admitted = core.admission.acquire().await;
         check_writable(core).await?;
@@ -172,6 +183,10 @@ async fn trim_extent(
         core.changed.wait().await;
     }
     let extent = TrimExtent { lba, blocks, sequence };
+    assert!(
+        sequence < core.state.borrow().writes.next_sequence,
+        "a trim at {lba} with sequence {sequence}, which is not assigned yet"
+    );
     let result = if holds_data(core, &extent, looks).await {
         write_tombstone(core, extent, fua).await
     } else {

@@ -59,6 +59,7 @@ pub(in crate::log) struct Divisor {
 
 impl Divisor {
     pub(in crate::log) fn new(by: u64) -> Self {
+        assert!(by > 0, "a division of addresses by zero");
         Self { by, reciprocal: (u64::MAX / by).wrapping_add(1) }
     }
 
@@ -91,6 +92,7 @@ impl PbaSpace {
     #[must_use]
     pub(in crate::log) fn pba(&self, place: BlockPlace) -> Pba {
         let column = u64::from(place.slot.0) * self.columns.by + u64::from(place.column.0);
+        assert!(u64::from(place.column.0) < self.columns.by, "{place:?}");
         assert!(u64::from(place.block.0) < self.column_blocks.by, "{place:?}");
         Pba(column * self.column_blocks.by + u64::from(place.block.0))
     }

@@ -75,6 +75,11 @@ impl Core {
     #[must_use]
     pub(in crate::log) fn new(handle: Handle, state: State, superblock: SuperblockLog) -> Rc<Self> {
         let scheme = state.array.scheme();
+        assert!(
+            state.array.members.len() == scheme.columns(),
+            "{} members for {scheme}",
+            state.array.members.len()
+        );
         let pages_held =
             state.mapping.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
         let (codes, padding) =
@@ -105,6 +110,11 @@ impl Core {
     /// The erasure code of a scheme that the array admits.
     #[must_use]
     pub(in crate::log) fn code(&self, scheme: Scheme) -> &Code {
+        assert!(
+            scheme.data() < self.codes.len(),
+            "{scheme} in an array of {} data chunks",
+            self.codes.len() - 1
+        );
         self.codes[scheme.data()].get_or_init(|| code_of(scheme))
     }
 

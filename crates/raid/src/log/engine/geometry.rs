@@ -103,7 +103,13 @@ impl SegmentGeometry {
         let spans = available / span_blocks;
         let rest = fit(available % span_blocks);
         let (full_spans, last_rows) = if rest > 0 { (spans, rest) } else { (spans - 1, span_rows) };
-        Some(Self { scheme, unit, chunk_blocks, group_rows, span_rows, last_rows, full_spans })
+        let shape =
+            Self { scheme, unit, chunk_blocks, group_rows, span_rows, last_rows, full_spans };
+        assert!(shape.end().0 <= zone_capacity.0, "{shape:?} in zones of {zone_capacity}");
+        let last = Row(shape.rows() - 1);
+        let at = shape.offset_of_row(last);
+        assert!(shape.row_at(at) == Some(last), "row {} of {shape:?} at {}", last.0, at.0);
+        Some(shape)
     }
 
     /// The same on other columns, as many as these.
@@ -211,12 +217,14 @@ impl SegmentGeometry {
         assert!(row.0 < self.rows(), "row {} of {}", row.0, self.rows());
         let span = self.rows_of_span(self.span_of(row));
         let first = span.start + (row.0 - span.start) / self.group_rows * self.group_rows;
+        assert!(first <= row.0 && row.0 - first < self.group_rows, "row {} in {first}", row.0);
         first..span.end.min(first + self.group_rows)
     }
 
     /// Position of a chunk block in its zone.
     #[must_use]
     pub fn offset_of(&self, block: ChunkBlock) -> ZoneOffset {
+        assert!(block.0 < self.column_blocks(), "block {} of {}", block.0, self.column_blocks());
         let row = Row(block.0 / self.chunk_blocks);
         let span = self.span_of(row);
         let in_span = block.0 - span * self.span_rows * self.chunk_blocks;
@@ -279,18 +287,21 @@ impl SegmentGeometry {
     /// The column whose entries are copy `copy` in the summaries of `column`.
     #[must_use]
     pub fn indexed_column(&self, column: Column, copy: u32) -> Column {
+        assert!(copy < self.index_copies(), "copy {copy} of {} summaries", self.index_copies());
         self.scheme.listed_on(column, copy as usize)
     }
 
     /// The column whose summaries have copy `copy` of the entries of `column`.
     #[must_use]
     pub fn index_holder(&self, column: Column, copy: u32) -> Column {
+        assert!(copy < self.index_copies(), "copy {copy} of {} summaries", self.index_copies());
         self.scheme.list_holder(column, copy as usize)
     }
 
     /// Start of copy `copy` of a span's summary.
     #[must_use]
     pub fn index_offset(&self, span: u32, copy: u32) -> ZoneOffset {
+        assert!(copy <= self.index_copies(), "copy {copy} of {} summaries", self.index_copies());
         let rows = self.rows_of_span(span);
         let in_span = (rows.end - rows.start) * self.chunk_blocks;
         let rows_end = self.unit + span * self.span_blocks() + in_span;

@@ -214,6 +214,8 @@ pub(in crate::log) fn check_shape(
         return Err(LimitError::TooFewZones { zones, needed });
     }
     let slots = segments_of(zones);
+    assert!(slots > RESERVE_SEGMENTS + USER_SEGMENTS, "{slots} segments of {zones} zones");
+    assert!(geometry.end().0 <= zone_capacity.0, "{geometry:?} in zones of {zone_capacity}");
     Ok((geometry, PbaSpace::new(scheme, zone_capacity).entry_bytes(slots)))
 }
 

@@ -162,8 +162,9 @@ pub(super) fn memory(core: &Core) -> Memory {
     let beside = |offload: &Offload| offload.bytes() + index.frames().bytes();
     let offload = offload.as_ref().map_or(0, |offload| beside(offload) + checkpoints.bytes_apart());
     let columns = config.scheme.columns();
-    let queued =
-        QUEUED_BLOCKS - core.admission.available() + state.writes.relocation.queued() as u64;
+    let admissible = core.admission.available();
+    assert!(admissible <= QUEUED_BLOCKS, "{admissible} blocks may be queued of {QUEUED_BLOCKS}");
+    let queued = QUEUED_BLOCKS - admissible + state.writes.relocation.queued() as u64;
     let free: usize = state.array.members.iter().map(|member| member.pool.len()).sum();
     let lists = segments.iter().map(|(_, segment)| segment.list_bytes());
     let tables = segments.iter().filter_map(|(_, segment)| segment.table.as_ref());

@@ -102,6 +102,12 @@ impl Writes {
     /// If the ceiling on media is reached: opening segments raises it long before.
     pub(in crate::log) fn take_sequence(&mut self) -> u64 {
         let sequence = self.next_sequence;
+        assert!(
+            self.sequence_ceiling <= self.ceilings_to_record.0,
+            "sequences up to {} are in use, and records say {}",
+            self.sequence_ceiling,
+            self.ceilings_to_record.0
+        );
         assert!(sequence < self.sequence_ceiling, "sequence {sequence} reaches its ceiling");
         self.next_sequence += 1;
         sequence
@@ -193,7 +199,8 @@ impl State {
         }
         segment.life.give_up();
         let kind = segment.stream;
-        self.writes.stream_mut(kind).leave(slot);
+        let left = self.writes.stream_mut(kind).leave(slot);
+        assert!(left, "open segment {} is in no lane", self.segments[slot].id);
     }
 
     /// Seals a segment as empty that recovery is about to fill: its blocks become valid only when
@@ -201,6 +208,11 @@ impl State {
     pub(in crate::log) fn seal_unfilled(&mut self, slot: SegmentSlot) -> Option<SealRecord> {
         let segment = &self.segments[slot];
         let (id, generation) = (segment.id, segment.generation);
+        assert!(
+            segment.valid() == 0,
+            "segment {id} is sealed as empty with {} valid blocks",
+            segment.valid()
+        );
         self.recovering.as_mut()?.filled.insert(id);
         let seal = SealRecord { segment: id, generation, rows: 0, valid: Vec::new() };
         self.registry.seals.insert(id, seal.clone());
@@ -225,6 +237,7 @@ impl State {
 
     /// Points blocks at their former address, unless they changed since.
     pub(in crate::log) fn take_back_move(&mut self, moved: &Move) {
+        assert!(moved.blocks > 0, "a relocation of no blocks from {:?}", moved.from);
         if moved.what == Moved::Page {
             if self.is_page_away(moved.lba, moved.to) {
                 self.put_page(moved.lba, moved.to, moved.from);
@@ -293,6 +306,7 @@ impl State {
     /// Counts an index entry that no longer points at a block.
     pub(in crate::log) fn count_out(&mut self, pba: Pba) {
         if let Some(count) = self.mapping.tombstones.get_mut(&pba) {
+            assert!(*count > 0, "tombstone block {pba:?} has no entries left to unmap");
             *count -= 1;
             if *count > 0 {
                 return;

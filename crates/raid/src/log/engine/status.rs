@@ -224,9 +224,10 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     };
     let leftover = state.segments.iter().filter(|(_, s)| s.is_to_go());
     let leftover = leftover.count();
-    let mapped: u64 = state.segments.iter().map(|(_, segment)| segment.valid()).sum::<u64>()
-        - state.mapping.tombstones.len() as u64
-        - state.mapping.pages_away();
+    let valid: u64 = state.segments.iter().map(|(_, segment)| segment.valid()).sum();
+    let (trims, pages) = (state.mapping.tombstones.len() as u64, state.mapping.pages_away());
+    assert!(valid >= trims + pages, "{valid} valid blocks with {trims} tombstones, {pages} pages");
+    let mapped = valid - trims - pages;
     let counters = state.counters;
     let amplified = amplification(&state, mapped);
     VolumeStatus {

@@ -5,6 +5,8 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 use zoneweave_zoned::ZoneId;
 
+use crate::scheme::MAX_COLUMNS;
+
 /// A column without remains.
 const NOTHING: u32 = u32::MAX;
 /// A column with possible blocks in any zone.
@@ -69,6 +71,12 @@ impl Death {
 pub(super) fn encode(deaths: &[Death]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for death in deaths {
+        assert!(
+            death.remains.len() <= MAX_COLUMNS,
+            "segment of generation {} names {} columns",
+            death.generation,
+            death.remains.len()
+        );
         bytes.extend(death.generation.to_le_bytes());
         bytes.extend(death.remains.iter().flat_map(|remains| remains.encode().to_le_bytes()));
     }

@@ -90,6 +90,25 @@ impl SegmentHeader {
     #[must_use]
     pub fn encode(&self, array: ArrayUuid) -> Bytes {
         let scheme = self.geometry.scheme();
+        let (zones, width) = (self.zones.len(), scheme.width());
+        assert!(zones == width, "segment {} lists {zones} zones for {width} columns", self.segment);
+        assert!(
+            scheme.absent().iter().all(|column| self.zones[column.index()].is_none()),
+            "segment {} lists a zone on a column that it is not on: {:?}",
+            self.segment,
+            self.zones
+        );
+        // The decoder derives the shape from these numbers.
+        let (unit, chunk) = (self.geometry.unit(), self.geometry.chunk_blocks());
+        let group = self.geometry.group_rows();
+        assert!(
+            SegmentGeometry::in_units(scheme, unit, self.zone_capacity, chunk, group)
+                == Some(self.geometry),
+            "segment {} is not of the shape that its header gives: {:?} in zones of {}",
+            self.segment,
+            self.geometry,
+            self.zone_capacity
+        );
         let mut zones = [U32::new(NO_ZONE); MAX_COLUMNS];
         for (stored, zone) in zones.iter_mut().zip(&self.zones) {
             *stored = zone.map_or(NO_ZONE, |zone| zone.0).into();

@@ -50,6 +50,13 @@ impl Roster {
         let mut bytes = self.below.to_le_bytes().to_vec();
         for header in &self.segments {
             let scheme = header.geometry.scheme();
+            assert!(
+                header.zones.len() == scheme.width(),
+                "narrow segment {} lists {} zones for {} columns",
+                header.segment,
+                header.zones.len(),
+                scheme.width()
+            );
             let raw = Raw {
                 segment: header.segment.into(),
                 generation: header.generation.into(),

@@ -234,6 +234,18 @@ impl Oob {
     /// the payload's own identity, whose checksum then replaces the payload digest.
     #[must_use]
     pub fn encode(&self, seed: Seed, payload: &[u8], is_data: bool) -> [u8; OOB_BYTES] {
+        assert!(
+            !self.absent.contains(self.column),
+            "metadata of generation {} for {}, which the segment is not on",
+            self.generation,
+            self.column
+        );
+        assert!(
+            !is_data || self.role.0 < self.width,
+            "role {} of a stripe of {} chunks",
+            self.role.0,
+            self.width
+        );
         let mut raw = Raw {
             coded: self.coded,
             generation: self.generation.into(),

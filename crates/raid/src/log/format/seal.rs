@@ -115,6 +115,11 @@ fn packed<'a>(
     let mut left = 0;
     seals.into_iter().map(move |seal| {
         let bytes = seal.encoded_bytes();
+        assert!(
+            bytes <= most_bytes,
+            "the seal of segment {} takes {bytes} bytes of {most_bytes}",
+            seal.segment
+        );
         let begins = bytes > left;
         left = if begins { most_bytes } else { left } - bytes;
         (begins, seal)

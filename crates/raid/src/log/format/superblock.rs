@@ -71,6 +71,10 @@ impl RecordBody {
     pub fn of_deaths(deaths: impl IntoIterator<Item = Death>) -> Vec<Self> {
         let deaths: Vec<_> = deaths.into_iter().collect();
         let columns = deaths.first().map_or(MAX_COLUMNS, |death| death.remains.len());
+        assert!(
+            deaths.iter().all(|death| death.remains.len() == columns),
+            "deaths of one array name {columns} columns and others"
+        );
         let records = deaths.chunks(Self::deaths_most(columns));
         records.map(|some| Self::Deaths(some.to_vec())).collect()
     }

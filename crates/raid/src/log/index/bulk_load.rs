@@ -74,6 +74,8 @@ impl Plain {
         for (lba, _) in known {
             let at = Lba(lba.0 - block.first.0).index();
             if let Some(pba) = std::mem::take(&mut plain[at]).address() {
+                let entered = self.entered[Lba(self.space.column(pba).0).index()];
+                assert!(entered > 0, "block {lba} of page {} was not counted", page.0);
                 self.entered[Lba(self.space.column(pba).0).index()] -= 1;
                 others.push(at);
             }

@@ -51,6 +51,7 @@ pub(in crate::log) struct Deferred {
 impl Deferred {
     /// For so many pages, and so many entries if evenly distributed.
     pub(in crate::log) fn new(page_entries: u64, pages: u64, entries: u64) -> Self {
+        assert!(page_entries > 0, "{pages} pages of no entries");
         let group_pages = pages.div_ceil(GROUPS).clamp(1, GROUP_PAGES);
         let groups = pages.div_ceil(group_pages).max(1);
         let room = Lba(entries.div_ceil(groups)).index();
@@ -66,7 +67,9 @@ impl Deferred {
         if group.len() == group.capacity() && group.len() >= LOOKED_THROUGH {
             let before = group.len();
             leave_out_older(group);
-            self.entries -= (before - group.len()) as u64;
+            let left_out = (before - group.len()) as u64;
+            assert!(left_out <= self.entries, "{left_out} of {} entries are older", self.entries);
+            self.entries -= left_out;
             // Otherwise the group would be searched again for each new entry.
             group.reserve(group.len());
         }
@@ -112,7 +115,9 @@ impl Deferred {
     /// Takes the entries of a group: the newest of each block, ordered by block.
     pub(super) fn take(&mut self, Group(group): Group) -> Vec<Entry> {
         let mut entries = std::mem::take(&mut self.groups[group]);
-        self.entries -= entries.len() as u64;
+        let (taken, left) = (entries.len() as u64, self.entries);
+        assert!(taken <= left, "group {group} has {taken} of {left} deferred entries");
+        self.entries -= taken;
         leave_out_older(&mut entries);
         entries
     }

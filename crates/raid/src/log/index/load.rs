@@ -103,6 +103,7 @@ impl State {
         present: &[Page],
     ) {
         let mut replayed: BTreeMap<_, _> = sequences.into_pages().collect();
+        assert!(self.mapping.absent.is_none(), "pages become absent twice");
         for (lba, _) in replayed.values().flatten() {
             if let Some(pba) = self.mapping.index.get(*lba) {
                 self.count_in(pba);
@@ -283,7 +284,8 @@ impl State {
             return;
         };
         for page in pages {
-            absent.pages.remove(page);
+            let was_absent = absent.pages.remove(page).is_some();
+            assert!(was_absent, "page {} is loaded twice", page.0);
             absent.replayed.remove(page);
             self.mapping.index.take_in(*page);
         }
@@ -392,6 +394,10 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
         return;
     }
     if let Some(absent) = &mut core.state.borrow_mut().mapping.absent {
+        assert!(
+            pages.iter().all(|page| !absent.under_way.contains(page)),
+            "a page of {pages:?} is being read already"
+        );
         absent.under_way.extend(&pages);
     }
     // A task of its own: others may wait for the pages after the caller is gone.

@@ -48,6 +48,7 @@ impl Index {
     }
 
     fn over(table: Table, is_paged: bool, space: &AddressSpace) -> Self {
+        assert!(space.page_entries > 0, "an index with pages of no entries");
         let words = Lba(space.mapping_blocks().div_ceil(64)).index();
         let page_entries = Divisor::new(space.page_entries.into());
         Self {
@@ -134,6 +135,8 @@ impl Index {
     /// # Panics
     /// If one of them is mapped.
     pub(super) fn fill(&mut self, page: Page, entries: &[Entry]) {
+        let (count, most) = (entries.len() as u64, self.page_entries.by);
+        assert!(count <= most, "page {} has {count} of {most} entries", page.0);
         if self.is_paged {
             self.take_in(page);
         }
@@ -254,7 +257,9 @@ impl Index {
     /// Marks a page clean: it is being written as it is now.
     pub(super) fn mark_fixed(&mut self, page: Page) {
         let (word, bit) = (&mut self.changed[Lba(page.0 / 64).index()], 1 << (page.0 % 64));
-        self.changed_pages -= u64::from(*word & bit != 0);
+        let changed = u64::from(*word & bit != 0);
+        assert!(changed <= self.changed_pages, "dirty page {} is not counted", page.0);
+        self.changed_pages -= changed;
         *word &= !bit;
     }
 }

@@ -101,6 +101,8 @@ fn enter_page(
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
     let bound = bound_of(block);
+    let start = state.mapping.index.blocks_of(page).start;
+    assert!(block.first == Lba(start), "page {} begins with {}", page.0, block.first);
     // The page is present now, even if none of it is valid.
     state.mapping.index.take_in(page);
     let (entered, others) = plain.enter_unmapped(&mut state.mapping.index, page, block);
@@ -270,6 +272,7 @@ pub(super) async fn look_up(
     };
     let _pins = pin_all(core, &places);
     let found = read_for_good(core, &places).await;
+    assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
     let mut known = Vec::with_capacity(entries.len());
     let mut span = None;
     for (((lba, pba), place), found) in entries.iter().zip(&places).zip(found) {

@@ -62,6 +62,7 @@ impl Partition {
         twins_full: bool,
     ) -> Self {
         let (equal, lost) = (Vec::new(), BTreeSet::new());
+        assert!(start <= end, "a partition of blocks {start} to {end}");
         let (exact, promised) = (BTreeSet::new(), Vec::new());
         let deferred = None;
         Self { start, end, sequences, deferred, exact, equal, lost, twins_full, promised }
@@ -93,6 +94,8 @@ impl Partition {
 
     /// Records an upper bound for the sequence of an entry.
     pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
+        let part = self.start..self.end;
+        assert!(part.contains(&lba.0), "block {lba} is not in {part:?}");
         self.sequences.set(lba, sequence);
     }
 
@@ -111,6 +114,8 @@ impl Partition {
 
     /// Records that some stripe must hold a version of this block.
     pub(super) fn note_promised(&mut self, lba: Lba) {
+        let part = self.start..self.end;
+        assert!(part.contains(&lba.0), "block {lba} is not in {part:?}");
         self.promised.push(lba);
     }
 

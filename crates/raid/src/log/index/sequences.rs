@@ -168,6 +168,11 @@ impl Sequences {
     /// For `start..end`, in whole pages, of which most blocks will have a sequence; all are below
     /// `below`.
     pub(in crate::log) fn dense(start: u64, end: u64, below: u64, page_entries: u64) -> Self {
+        assert!(start <= end, "sequences of blocks {start} to {end}");
+        assert!(
+            start.is_multiple_of(page_entries),
+            "block {start} begins no page of {page_entries}"
+        );
         let blocks = Lba(end - start).index();
         let known = ByPage::of_none(page_entries, (end - start).div_ceil(page_entries));
         let sequences = Own::Few { known, blocks, wide: below >= NARROW };
@@ -176,6 +181,7 @@ impl Sequences {
 
     /// For so many pages, of which few blocks will have a sequence.
     pub(in crate::log) fn sparse(page_entries: u64, pages: u64) -> Self {
+        assert!(page_entries > 0, "{pages} pages of no entries");
         Self::Sparse(ByPage::of_none(page_entries, pages))
     }
 

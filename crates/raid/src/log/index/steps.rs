@@ -18,6 +18,7 @@ pub(in crate::log) fn step_of(core: &Core, whom: For) -> u64 {
         For::Users => limit.of_a_request(),
         For::Moving => limit.of_a_part(),
     };
+    assert!(pages > 0, "a walk through the index holds no page");
     TRIM_STEP.min(pages * state.mapping.index.page_entries())
 }
 

@@ -57,6 +57,7 @@ fn count_others(
     let mut plain = Plain::of(state.space, plain);
     if counted.is_clear() {
         let (entries, end) = (state.mapping.index.page_entries(), start + counted.len() as u64);
+        assert!(start.is_multiple_of(entries), "block {start} begins no page of {entries}");
         for page in start / entries..end.div_ceil(entries) {
             let mut others = Vec::new();
             state.mapping.index.tell(Page(page), |pba| {

@@ -127,6 +127,12 @@ pub async fn create(
         let prepared = prepare(drive, report).await;
         zones.push(prepared.map_err(|unusable| refused(drive, unusable))?);
     }
+    assert!(
+        zones.len() == config.scheme.columns() && options.members.len() == zones.len(),
+        "{} members on {} drives",
+        options.members.len(),
+        zones.len()
+    );
     let new = NewArray { config: &config, lineage: options.lineage, members: &options.members };
     for (slot, (drive, superblocks)) in drives.iter().zip(zones).enumerate() {
         let written = new.write_to::<RecordBody>(Column::of(slot), drive, superblocks).await;
@@ -163,6 +169,7 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
         check_shape(scheme, write_unit, capacity, zones, options.chunk_blocks, options.group_rows)?;
     let volume_blocks = options.volume_blocks.unwrap_or_else(|| largest_volume(&shape, zones));
     check_size(&shape, zones, volume_blocks)?;
+    assert!(volume_blocks > 0, "a volume of no blocks passed its checks");
     Ok(ArrayConfig {
         array: options.array,
         name: options.name.clone(),

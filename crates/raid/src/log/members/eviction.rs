@@ -90,6 +90,10 @@ impl State {
         for slot in open {
             self.abandon(slot);
         }
+        assert!(
+            self.writes.open_segments().is_empty() || mutant(Mutant::OtherLanesKept),
+            "{column} is evicted and remains in an open segment"
+        );
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
         }

@@ -84,6 +84,8 @@ pub(super) async fn put_in(
     {
         let mut state = core.state.borrow_mut();
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
+        let before = &state.array.members[column.index()];
+        assert!(before.writable().is_none(), "{column} has a drive in service");
         if device.geometry().volatile_cache && !state.array.volatile {
             // The array promised users that no cache needs a flush.
             mark(Mark::ReplacementWithCache);
@@ -107,6 +109,10 @@ pub(super) async fn put_in(
             state.abandon(slot);
         }
     }
+    assert!(
+        core.state.borrow().array.membership_dirty,
+        "a drive in {column} is not going to be recorded"
+    );
     core.superblock.set_log(column, TwinLog::begin(superblocks, mark_event));
     core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
     core.changed.open();

@@ -78,6 +78,10 @@ struct Run {
 
 impl Run {
     fn of(run: &[Spot], answer: Result<Payload, Status>) -> Self {
+        if let Ok(payload) = &answer {
+            let blocks = payload.blocks();
+            assert!(blocks.0 == blocks_of(run), "{blocks} answer a read of {}", blocks_of(run));
+        }
         Self { first: run[0], blocks: blocks_of(run), answer }
     }
 
@@ -146,6 +150,7 @@ pub(super) async fn gather_seen(
         answers.push(asked.map_err(|asked| late.push(read_run(core, run, asked))).ok());
     }
     let mut late = join_all(late).await.into_iter();
+    assert!(first == spots.len(), "{first} of {} blocks are read", spots.len());
     let mut read = Vec::with_capacity(runs.len());
     for (run, answer) in runs.into_iter().zip(answers) {
         let answer = answer.map(|payload| RunAnswer::Together(Ok(payload)));
@@ -156,6 +161,7 @@ pub(super) async fn gather_seen(
             }
         }
     }
+    assert!(late.next().is_none(), "a drive answered for no run of {} blocks", spots.len());
     Gathered { runs: read, last: Cell::new(0) }
 }
 

@@ -195,6 +195,11 @@ async fn repair_all(
 ) -> Vec<Option<FoundBlock>> {
     let damaged = |at: &usize| found[*at].is_none() && matches!(ways[*at], Way::Direct(_));
     let damaged: Vec<_> = (0..places.len()).filter(damaged).collect();
+    {
+        let state = core.state.borrow();
+        let pinned = |at: &usize| state.segments[places[*at].slot].readers() > 0;
+        assert!(damaged.iter().all(pinned), "a segment of {places:?} is read without a pin");
+    }
     let places_of: Vec<_> = damaged.iter().map(|at| places[*at]).collect();
     let mut rebuilt = rebuild_blocks(core, &places_of).await.into_iter();
     for (at, (place, way)) in places.iter().zip(ways).enumerate() {
@@ -210,12 +215,18 @@ async fn repair_all(
         };
         found[at] = repaired(core, answer.map(|read| read.map(|_| ())), *place, rebuilt).await;
     }
+    assert!(rebuilt.next().is_none(), "more blocks are reconstructed than were damaged");
     found
 }
 
 /// Reads one data block as [`read_places`] does.
 pub(super) async fn read_place(core: &Rc<Core>, place: BlockPlace) -> Option<FoundBlock> {
     let spot = spot_of(&core.state.borrow(), place);
+    {
+        let state = core.state.borrow();
+        let segment = &state.segments[place.slot];
+        assert!(segment.readers() > 0, "segment {} is read without a pin", segment.id);
+    }
     let Some(spot) = spot else {
         return Box::pin(read_places(core, &[place])).await.pop().flatten();
     };
@@ -261,7 +272,9 @@ fn ways_of(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Way> {
         Some(spot) => Way::Direct(spot),
         None => Way::Rebuilt(plans.next().expect("one a place")),
     };
-    spots.into_iter().map(way).collect()
+    let ways: Vec<_> = spots.into_iter().map(way).collect();
+    assert!(plans.next().is_none(), "more plans than blocks of missing members");
+    ways
 }
 
 /// Addresses to read; a block may be both a result and a source for another.

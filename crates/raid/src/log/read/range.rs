@@ -44,6 +44,7 @@ pub(in crate::log) async fn read_range(
         };
         data.push(contents(lba.plus(at), found.next().expect("one result a place"))?);
     }
+    assert!(found.next().is_none(), "more blocks were read at {lba} than are mapped");
     Ok(data)
 }
 

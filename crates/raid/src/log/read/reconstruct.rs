@@ -100,6 +100,7 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) ->
         mark_if(Mark::TooFewSources, || plan.as_ref().is_some_and(|plan| !enough(plan)));
         plans.push(plan.filter(enough));
     }
+    assert!(plans.len() == places.len(), "{} plans for {} blocks", plans.len(), places.len());
     state.counters.table_rows_searched += rows_searched;
     plans
 }
@@ -181,6 +182,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) 
     let mut data: Vec<Option<&[u8]>> = vec![None; total];
     let mut coded: Vec<Option<&[u8]>> = vec![None; total];
     for (role, verified) in found {
+        assert!(data[role.index()].is_none(), "two chunks of role {} at {:?}", role.0, plan.place);
         data[role.index()] = Some(&verified.data);
         coded[role.index()] = Some(&verified.oob.coded);
     }
@@ -194,6 +196,7 @@ fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) 
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let mut identity = [0; CODED_BYTES];
     let wanted = plan.role.index();
+    assert!(data[wanted].is_none(), "role {wanted} at {:?} is its own source", plan.place);
     code.reconstruct(&data, &mut [(wanted, block.as_mut())]).ok()?;
     code.reconstruct(&coded, &mut [(wanted, &mut identity[..])]).ok()?;
     let data = block.freeze();

@@ -34,6 +34,7 @@ pub(in crate::log) async fn read_for_good(
     places: &[BlockPlace],
 ) -> Vec<Option<FoundBlock>> {
     let mut found = read_places(core, places).await;
+    assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
     let until = core.handle.now() + PATIENCE;
     let mut wait = WAIT_FIRST;
     loop {

@@ -57,6 +57,7 @@ pub fn uniform_amplification(a: f64) -> Option<f64> {
             high = middle;
         }
     }
+    assert!(low < 1.0, "whole segments are relocated with {a} blocks of space for each of data");
     Some(1.0 / (1.0 - low))
 }
 

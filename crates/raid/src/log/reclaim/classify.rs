@@ -56,6 +56,13 @@ impl State {
     pub(super) fn note_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
+            assert!(
+                segment.generation < self.writes.next_sequence,
+                "segment {} of generation {} dies before sequence {}",
+                segment.id,
+                segment.generation,
+                self.writes.next_sequence
+            );
             let first = !self.reclaim.lifespans.have_bound();
             self.reclaim.lifespans.note(self.writes.next_sequence - segment.generation);
             if first && self.reclaim.lifespans.have_bound() {

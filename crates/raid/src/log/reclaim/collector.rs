@@ -152,6 +152,8 @@ impl State {
         let segment = &mut self.segments[slot];
         segment.life.claim(Work::Relocation { valid_before: segment.valid() });
         self.reclaim.moving.push(slot);
+        let moving = self.reclaim.moving.len();
+        assert!(moving <= MOVED_AT_A_TIME, "{moving} segments are relocated at a time");
     }
 
     /// Ends the relocation of a segment that is empty or given up.

@@ -115,6 +115,7 @@ impl Lifespans {
         }
         let before = self.watched.insert(lba, Watched { written: now, lived: None });
         let Some(Watched { written, lived }) = before else { return false };
+        assert!(written <= now, "block {lba} was written at {written}, after {now}");
         let lives = now - written;
         self.watched.insert(lba, Watched { written: now, lived: Some(lives) });
         let (Some(lived), Some(_)) = (lived, self.bound) else { return false };

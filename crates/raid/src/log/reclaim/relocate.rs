@@ -50,6 +50,11 @@ pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME
 /// stopped.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
+    {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        assert!(segment.is_busy(), "segment {} is relocated without a claim", segment.id);
+    }
     // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
         return false;
@@ -210,6 +215,7 @@ impl Mover {
             };
             (state.segments.lifetime_of_moved(slot), stripe, pages, batch)
         };
+        assert!(0 < stripe && stripe <= batch, "batches of {batch} blocks for stripes of {stripe}");
         let mut mover = Self {
             core: core.clone(),
             waiting: VecDeque::new(),
@@ -231,6 +237,8 @@ impl Mover {
             return;
         }
         let mut state = self.core.state.borrow_mut();
+        let tasks = state.reclaim.about_to_queue;
+        assert!(more || tasks > 0, "no task was about to queue relocated blocks");
         match more {
             true => state.reclaim.about_to_queue += 1,
             false => state.reclaim.about_to_queue -= 1,
@@ -283,6 +291,7 @@ impl Mover {
         batch.sort_unstable_by_key(|(place, _)| *place);
         let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
         let found = read_for_good(&self.core, &places).await;
+        assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
         self.core.state.borrow().mapping.index.touch(batch.iter().map(|(_, entry)| entry.lba));
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
@@ -328,6 +337,7 @@ impl Mover {
     /// Queues blocks, then waits for the batches before the last: their stripes are full by then,
     /// unless blocks that died meanwhile leave a stripe partial.
     async fn queue(&mut self, blocks: Vec<Moving>, held: Vec<Held>) -> bool {
+        assert!(self.about_to_queue, "{} blocks are queued unannounced", blocks.len());
         let data = blocks.iter().filter(|block| matches!(block, Moving::Data(_))).count();
         let moved = queue_blocks(&self.core, self.lifetime, blocks);
         self.under_way.extend(moved.map(|moved| Batch { moved, blocks: data, held }));

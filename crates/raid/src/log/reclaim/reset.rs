@@ -195,6 +195,11 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
     }
     let mut deaths: Vec<_> = buried.iter().map(|(_, death)| death.clone()).collect();
     deaths.sort_by_key(|death| death.generation);
+    // A start refuses a record with others.
+    assert!(
+        deaths.is_sorted_by(|one, next| one.generation < next.generation),
+        "a segment dies twice in {deaths:?}"
+    );
     let record = !mutant(Mutant::DeadNotRecorded);
     if record && core.superblock.commit(core, RecordBody::Deaths(deaths)).await.is_err() {
         return false;
@@ -249,6 +254,22 @@ impl Core {
 /// Resets the zones of a dead segment and returns them to the pools.
 async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let zones = core.state.borrow().segments[slot].zones.clone();
+    {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        assert!(
+            segment.life.is_recorded_dead(),
+            "zones of {} segment {} are reset before its death is on media",
+            segment.phase(),
+            segment.id
+        );
+        assert!(
+            segment.readers() == 0 || mutant(Mutant::ReadersNotAwaited),
+            "zones of segment {} are reset under {} readers",
+            segment.id,
+            segment.readers()
+        );
+    }
     let early = mutant(Mutant::ZonesReusedBeforeAllReset);
     if early {
         let mut state = core.state.borrow_mut();
@@ -272,6 +293,18 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     }
     let mut state = core.state.borrow_mut();
     let segment = state.segments.remove(slot);
+    assert!(
+        segment.valid() == 0 || mutant(Mutant::LiveBitsDecide),
+        "segment {} is freed with {} valid blocks",
+        segment.id,
+        segment.valid()
+    );
+    assert!(
+        segment.readers() == 0 || mutant(Mutant::ReadersNotAwaited),
+        "segment {} was read during its reset",
+        segment.id
+    );
+    assert!(segment.in_flight() == 0, "segment {} is freed during a write", segment.id);
     state.writes.queues.close(slot);
     let mut lost = Vec::new();
     for (column, zone, result) in results {
@@ -279,6 +312,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
         // A member that failed or was replaced meanwhile no longer has this zone.
         if segment.zones[column.index()] == Some(zone) {
             if segment.life.holds_active_zones() && is_active_no_more(result) {
+                assert!(member.active_zones > 0, "no zone is active beside {}", zone.zone);
                 member.active_zones -= 1;
             }
             match result {

@@ -68,8 +68,10 @@ impl Pace {
 
     /// Records that so many blocks are written, in segments of a size.
     pub(super) fn note(&mut self, kind: StreamKind, blocks: u64, share: u64, segment: u64) {
+        assert!(share <= WHOLE, "users have {share} of {WHOLE} parts of all writes");
         // Relocation of damaged segments gets a part even if writes are not shared.
         let share = share.min(WHOLE * 7 / 8);
+        assert!(segment > 0, "writes are shared in segments of no blocks");
         let slack = (segment / 8).clamp(1, SLACK_MOST);
         self.most = signed(slack * WHOLE);
         let change = match kind {

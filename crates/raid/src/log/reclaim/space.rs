@@ -43,6 +43,8 @@ impl Writes {
 
     /// The free space taken by so many data blocks of a segment.
     fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
+        let most = segment.geometry.data_blocks();
+        assert!(blocks <= most, "{blocks} of {most} data blocks of segment {}", segment.id);
         blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
     }
 }
@@ -206,6 +208,7 @@ impl State {
     /// others, and does not count.
     fn level(&self) -> Level {
         let segment = self.writes.relocation_shape().data_blocks();
+        assert!(segment > 0, "blocks are relocated to segments of no blocks");
         let free = u64::from(self.free_segments() + self.coming_free()) * segment;
         let open = self.room_in(StreamKind::User) + self.room_in(StreamKind::Relocation);
         let lanes = self.writes.user.lanes().count() + self.writes.relocation.lanes().count();

@@ -30,6 +30,14 @@ impl Writes {
     /// Blocks freed for each relocated one, times the age as an estimate of how long they would
     /// have stayed.
     fn benefit(&self, segment: &Segment) -> u128 {
+        assert!(segment.valid() > 0, "segment {} has nothing to relocate", segment.id);
+        assert!(
+            segment.generation < self.next_sequence,
+            "segment {} of generation {} is newer than sequence {}",
+            segment.id,
+            segment.generation,
+            self.next_sequence
+        );
         let age = u128::from(self.next_sequence - segment.generation);
         let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid()));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.

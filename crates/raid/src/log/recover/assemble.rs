@@ -120,6 +120,8 @@ fn finish(
     Start { forced, options, failed }: Start<'_>,
 ) -> Result<Assembly, OpenError> {
     let config = chosen.config.clone();
+    let columns = config.scheme.columns();
+    assert!(slots.len() == columns, "{} slots of {columns} columns", slots.len());
     let (geometry, _) = check_shape(
         config.scheme,
         config.write_unit,
@@ -148,6 +150,7 @@ fn finish(
     let policy = &chosen_policy.policy;
     let streams = policy.streams(&config, policy.relocation_lanes(&config, shapes()));
     let space = AddressSpace::of(&config).with_page_entries(options.index_page_entries);
+    assert!(streams.1.lanes().next().is_some(), "relocation has no segment");
     let stripe = streams.1.lanes().next().map_or(1, |(_, lane)| lane.geometry.stripe_blocks());
     let limit = options
         .index_memory

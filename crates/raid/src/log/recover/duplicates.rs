@@ -80,7 +80,9 @@ fn free(
     for (slot, replacements) in found {
         let lost = |pba: &Pba| freed.contains(&state.space.place(*pba).slot);
         // A segment that has taken the place of another is needed.
-        let all = replacements.len() as u64 == mapped[&slot];
+        let (doubled, valid) = (replacements.len() as u64, mapped[&slot]);
+        assert!(doubled <= valid, "{doubled} of {valid} blocks of a segment have a duplicate");
+        let all = doubled == valid;
         if freed.len() == most || !all || replacements.values().any(lost) {
             continue;
         }

@@ -29,6 +29,7 @@ use crate::log::recover::find::torn_appends::{Displaced, find_displaced};
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
 use crate::log::segment::scan::{Depth, scan_groups, scan_rows};
 use crate::log::segment::scanned::{FoundSegment, ScannedRows, WeakBlock};
+use crate::log::segment::table::Phase;
 use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// The judgement of one segment.
@@ -46,6 +47,12 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let (geometry, known) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
+        assert!(
+            segment.phase() == Phase::Leftover,
+            "segment {} is {} and judged",
+            segment.id,
+            segment.phase()
+        );
         (segment.geometry, state.registry.seals.get(&segment.id).cloned())
     };
     let rows = known.as_ref().map_or_else(
@@ -66,6 +73,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let scans: Vec<_> = scans.iter().map(|scan| scan.rows(&last)).collect();
     let chunks = columns_with_chunks(&last, &scans);
     let verdicts = verdicts(core, found, &chunks, known.as_ref());
+    assert!(verdicts.len() == last.len(), "{} verdicts for rows {last:?}", verdicts.len());
     let group =
         LastGroup { found, rows: &last, scans: &scans, chunks: &chunks, verdicts: &verdicts };
     if known.is_none() && group.may_have_counted(core).await {
@@ -285,6 +293,12 @@ fn take_weak(
     entries: &mut [Vec<IndexEntry>],
 ) -> Vec<WeakBlock> {
     let first = geometry.block_of(Row(last.start), 0);
+    assert!(
+        resolved.len() == entries.len(),
+        "{} columns are resolved, and {} scanned",
+        resolved.len(),
+        entries.len()
+    );
     let mut weak = Vec::new();
     for (column, blocks) in resolved.into_iter().enumerate() {
         for (at, mut entry) in (0..).zip(blocks) {

@@ -82,6 +82,7 @@ pub(super) async fn build_index(
     let page = core.state.borrow().mapping.index.page_entries();
     let below = core.state.borrow().writes.next_sequence;
     let step = PARTITION_BLOCKS.max(blocks.div_ceil(partitions(below))).div_ceil(page) * page;
+    assert!(step > 0 && step.is_multiple_of(page), "partitions of {step} blocks, pages of {page}");
     let mut twins = Duplicates::default();
     let mut counted = Vec::new();
     let mut start = 0;
@@ -159,6 +160,12 @@ struct Weak {
 impl Weak {
     async fn read(core: &Rc<Core>, weak: Vec<WeakBlock>) -> Self {
         let (blocks, tombstones) = with_tombstones(core, weak).await;
+        assert!(
+            blocks.len() == tombstones.len(),
+            "{} of {} weak blocks are read",
+            tombstones.len(),
+            blocks.len()
+        );
         let (hides, wanted) = (vec![Vec::new(); blocks.len()], vec![false; blocks.len()]);
         Self { blocks, tombstones, hides, wanted }
     }
@@ -191,6 +198,12 @@ impl Weak {
     }
 
     fn candidates(self) -> Vec<Candidate> {
+        let blocks = self.blocks.len();
+        assert!(
+            self.hides.len() == blocks && self.wanted.len() == blocks,
+            "{} of {blocks} weak blocks are judged",
+            self.wanted.len()
+        );
         let candidates = self.blocks.into_iter().zip(self.hides).zip(self.wanted);
         let candidates =
             candidates.filter(|((_, hides), wanted)| *wanted || !hides.is_empty()).map(

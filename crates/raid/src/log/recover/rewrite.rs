@@ -27,6 +27,8 @@ const RESCUED_BLOCKS: usize = 512;
 /// # Errors
 /// If writes stop.
 pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), StopReason> {
+    let recovers = core.state.borrow().recovering.is_some();
+    assert!(recovers, "{} weak blocks are rewritten after recovery", candidates.len());
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().writes.relocation_shape().stripe_blocks();
@@ -62,6 +64,7 @@ async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), S
     let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;
+    assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
     if found.iter().any(Option::is_none) {
         // A drive has failed since the stripe was judged, and the stripe had no chunk to spare. It
         // was therefore never acknowledged; but an older version, which it superseded, may have

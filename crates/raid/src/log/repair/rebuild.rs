@@ -161,10 +161,12 @@ async fn finish_segment(
         let mut state = core.state.borrow_mut();
         state.segments[slot].life.release(|work| work == Work::Rebuild);
         if is_member && rebuilt {
-            state.segments[slot].zones[column.index()] = Some(zone);
+            let before = state.segments[slot].zones[column.index()].replace(zone);
+            assert!(before.is_none(), "{column} is rebuilt beside its zone {before:?}");
         }
         let member = &mut state.array.members[column.index()];
         if is_member && is_active_no_more(reset) {
+            assert!(member.active_zones > 0, "no zone is active beside {} of {column}", zone.zone);
             member.active_zones -= 1;
         }
         if is_member && !rebuilt && reset.is_ok() {
@@ -237,6 +239,8 @@ async fn write_column(
             }
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
+            let wanted = most.min(end - start);
+            assert!(blocks.0 == wanted, "{blocks} of {wanted} blocks from {start} on are rebuilt");
             device.write(ZoneAddress { zone, offset }, payload, false).await?;
             rebuild::throttle(core, column, device, blocks).await;
         }
@@ -346,6 +350,8 @@ async fn rebuild_blocks(
         oob.extend_from_slice(&metadata(core, place, &block, coded, found));
         data.push(block);
     }
+    let (blocks, bytes) = (data.len(), oob.len());
+    assert!(bytes == blocks * OOB_BYTES, "{bytes} bytes of metadata for {blocks} blocks");
     Payload { data, oob: Bytes::from(oob) }
 }
 

@@ -89,7 +89,9 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         core.changed.open();
         core.changed.wait().await;
     }
-    report.unrepairable = unrepairable(core) - lost_before;
+    let lost = unrepairable(core);
+    assert!(lost >= lost_before, "{lost} blocks are lost after {lost_before}");
+    report.unrepairable = lost - lost_before;
     core.state.borrow().array.stopped.map_or(Ok(report), Err)
 }
 
@@ -221,6 +223,11 @@ async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bo
 
 async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) -> bool {
     report.segments += 1;
+    {
+        let state = core.state.borrow();
+        let segment = &state.segments[slot];
+        assert!(segment.is_busy(), "segment {} is scrubbed without a claim", segment.id);
+    }
     let before = report.damaged + report.parity_mismatches;
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
@@ -305,6 +312,7 @@ async fn scrub_group(
 ) {
     let geometry = core.state.borrow().segments[slot].geometry;
     let scheme = geometry.scheme();
+    assert!(rows == geometry.group_of(Row(rows.start)), "rows {rows:?} are not a group");
     let span = geometry.span_of(Row(rows.start));
     let indexed = span < core.state.borrow().segments[slot].entries.summaries();
     let entries = if indexed {
@@ -402,6 +410,11 @@ async fn read_rows(
 
 fn chunk_of(whole: &Payload, row: usize, chunk: BlockCount) -> Payload {
     let first = row * chunk.index();
+    assert!(
+        first + chunk.index() <= whole.blocks().index(),
+        "a chunk at block {first} of {}",
+        whole.blocks()
+    );
     let data = (first..first + chunk.index()).map(|at| whole.block(at)).collect();
     let oob = whole.oob.slice(first * 64..(first + chunk.index()) * 64);
     Payload { data, oob }

@@ -158,6 +158,8 @@ async fn seal_durably(core: &Rc<Core>, seal: Option<SealRecord>) -> bool {
 /// The seal of a segment with no write in flight: every stripe that took effect is valid.
 pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
     let geometry = &segment.geometry;
+    let writes = segment.in_flight();
+    assert!(writes == 0, "segment {} is sealed with {writes} writes in flight", segment.id);
     let recorded = segment.entries.longest();
     let (end, _) = geometry.row_of(ChunkBlock(segment.entries.first().0 + recorded));
     let last = end.0.checked_sub(1).map_or(0..0, |row| geometry.group_of(Row(row)));
@@ -227,6 +229,8 @@ async fn finish_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     for (column, zone, _) in results {
         // A member that failed or was replaced meanwhile no longer has this zone.
         if state.segments[slot].zones[column.index()] == Some(zone) {
+            let active = state.array.members[column.index()].active_zones;
+            assert!(active > 0, "{} of {column} is finished, and none is active", zone.zone);
             state.array.members[column.index()].active_zones -= 1;
         }
     }

@@ -127,6 +127,11 @@ impl Deaths {
 
     /// Records the death of a segment.
     pub(in crate::log) fn bury(&mut self, death: Death) {
+        let (generation, columns) = (death.generation, death.remains.len());
+        assert!(
+            self.named.values().next().is_none_or(|known| known.len() == columns),
+            "segment of generation {generation} dies on {columns} columns, and others on more or fewer"
+        );
         self.named.insert(death.generation, death.remains);
     }
 
@@ -138,6 +143,7 @@ impl Deaths {
         column: Column,
         zone: ZoneId,
     ) {
+        assert!(column.index() < columns, "remains on {column} of {columns}");
         let remains = self.named.entry(generation);
         let remains = remains.or_insert_with(|| vec![Remains::Nothing; columns]);
         remains[column.index()] = remains[column.index()].or(Remains::In(zone));

@@ -115,6 +115,9 @@ impl Roster {
         let below = left_out.map_or(told, |generation| generation.min(told));
         let mut segments: Vec<_> =
             self.alive.range(..below).map(|(_, header)| header.clone()).collect();
+        let columns = segments.iter().map(|header| header.geometry.scheme().columns());
+        let bytes: usize = columns.map(Listed::bytes_of).sum();
+        assert!(bytes <= RecordBody::LISTED_BYTES, "a list of {bytes} bytes in a record");
         if mutant(Mutant::RosterForgotten) {
             segments.clear();
         }

@@ -95,6 +95,9 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
         }
         let raised =
             (state.writes.next_sequence + step, state.registry.next_segment.plus(SEGMENT_STEP));
+        let (sequences, segments) = (state.writes.sequence_ceiling, state.registry.segment_ceiling);
+        assert!(raised.0 >= sequences, "ceiling {sequences} of sequences falls to {}", raised.0);
+        assert!(raised.1 >= segments, "ceiling {segments} of segments falls to {}", raised.1);
         if !mutant(Mutant::CeilingNotRecorded) {
             state.writes.ceilings_to_record = raised;
         }
@@ -154,6 +157,8 @@ fn allocate(
         })
         .collect();
     let segment = state.registry.next_segment;
+    let ceiling = state.registry.segment_ceiling;
+    assert!(segment < ceiling, "segment number {segment} reaches its ceiling {ceiling}");
     state.registry.next_segment = segment.next();
     let header = SegmentHeader {
         segment,
@@ -170,6 +175,16 @@ fn allocate(
         opened.track_mapped();
     }
     opened.lifetime = class.lifetime;
+    assert!(
+        !state.array.membership_dirty || mutant(Mutant::EvictionNotAwaited),
+        "segment {segment} opens before epoch {} is on media",
+        header.epoch
+    );
+    assert!(
+        columns.is_readable_from(opened.columns()) || mutant(Mutant::WritesNotStopped),
+        "segment {segment} opens on too few columns: {:?}",
+        header.zones
+    );
     state.segments.insert(slot, opened);
     state.writes.queues.open(slot, columns.width(), mode == LaneMode::Gather);
     state.registry.roster.enter(&header);

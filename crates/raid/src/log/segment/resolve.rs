@@ -48,6 +48,11 @@ pub(in crate::log) async fn resolve_group(
 ) -> Vec<Vec<IndexEntry>> {
     let geometry = core.state.borrow().segments[slot].geometry;
     let chunk = geometry.chunk_blocks() as usize;
+    assert!(
+        counts.len() == group.len() && scans.iter().all(|scan| scan.stripes.len() == group.len()),
+        "rows {group:?} with {} verdicts",
+        counts.len()
+    );
     let mut resolved = Vec::with_capacity(scans.len());
     let mut unread = Vec::new();
     for (at, scan) in scans.iter().enumerate() {
@@ -79,6 +84,8 @@ pub(in crate::log) async fn resolve_group(
         let rebuilt = rebuild_entries(core, slot, column, &group, row, stripe).await;
         resolved[column.index()][row * chunk..(row + 1) * chunk].copy_from_slice(&rebuilt);
     }
+    let whole = |of: &Vec<IndexEntry>| of.is_empty() || of.len() == group.len() * chunk;
+    assert!(resolved.iter().all(whole), "entries for a part of rows {group:?}");
     resolved
 }
 
@@ -113,6 +120,7 @@ fn assign(
         table.set(column, Row(row), u16::try_from(stripe).expect("a group's rows"));
         assigned.push(stripe);
     }
+    assert!(assigned.len() == group.len(), "{} stripes for rows {group:?}", assigned.len());
     assigned
 }
 

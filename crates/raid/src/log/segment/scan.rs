@@ -59,6 +59,12 @@ pub(in crate::log) async fn load_span(
     } else {
         entries.extend(found.into_iter().flatten());
     }
+    assert!(
+        entries.len() == columns.len(),
+        "span {span} has lists of {} of {} columns",
+        entries.len(),
+        columns.len()
+    );
     enter_table(core, slot, span, &entries);
     entries
 }
@@ -100,6 +106,10 @@ pub(in crate::log) async fn scan_groups(
 ) -> Vec<Vec<IndexEntry>> {
     let geometry = core.state.borrow().segments[slot].geometry;
     let scans = scan_rows(core, slot, rows.clone(), Depth::Metadata).await;
+    assert!(
+        rows.is_empty() || geometry.group_of(Row(rows.start)).start == rows.start,
+        "rows {rows:?} begin within a group"
+    );
     let mut entries = vec![Vec::new(); scans.len()];
     let mut at = rows.start;
     while at < rows.end {
@@ -214,6 +224,8 @@ impl Chunks<'_> {
             let stripe = self.look_at_chunk(&state, Row(row), &mut blocks, &mut scan.entries);
             blocks.for_each(drop);
             if stripe.is_some() {
+                let blocks = scan.entries.len() - entered;
+                assert!(blocks == chunk as usize, "{blocks} of a chunk of {chunk} are scanned");
                 scan.stripes.push(stripe);
             } else {
                 scan.entries.truncate(entered);
@@ -307,6 +319,8 @@ pub(in crate::log) async fn span_entries(
     let in_memory = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
+        let spans = segment.geometry.spans();
+        assert!(span < spans, "span {span} of {spans} in segment {}", segment.id);
         match span.cmp(&segment.entries.summaries()) {
             std::cmp::Ordering::Less => None,
             std::cmp::Ordering::Equal => Some(segment.entries.columns().to_vec()),

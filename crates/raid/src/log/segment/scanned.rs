@@ -25,6 +25,12 @@ impl ColumnScan {
 
     /// The findings for some of the rows.
     pub(in crate::log) fn rows(&self, rows: &Range<u32>) -> ScannedRows<'_> {
+        assert!(
+            rows.start >= self.first && (rows.end - self.first) as usize <= self.stripes.len(),
+            "rows {rows:?} of {} from row {} on",
+            self.stripes.len(),
+            self.first
+        );
         let (start, end) = ((rows.start - self.first) as usize, (rows.end - self.first) as usize);
         let chunk = self.entries.len() / self.stripes.len().max(1);
         ScannedRows {
@@ -34,6 +40,13 @@ impl ColumnScan {
     }
 
     pub(super) fn append(&mut self, mut part: Self) {
+        assert!(
+            (part.first - self.first) as usize == self.stripes.len(),
+            "row {} is scanned behind {} rows from {} on",
+            part.first,
+            self.stripes.len(),
+            self.first
+        );
         self.stripes.append(&mut part.stripes);
         self.entries.append(&mut part.entries);
     }

@@ -44,6 +44,8 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
         }
         let zones = state.segments[slot].zones.clone();
         let columns = state.array.scheme().iter().zip(zones);
+        let indexed = state.segments[slot].entries.summaries();
+        assert!(indexed == span, "span {span} gets a summary after {indexed} others");
         let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
         present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
     };
@@ -101,6 +103,7 @@ pub(in crate::log) async fn write_run(
     let fua = core.state.borrow().array.fua_always;
     let unit = device.geometry().write_unit.index();
     let most = device.geometry().max_transfer.index() / unit * unit;
+    assert!(most > 0, "a transfer of less than {unit} blocks");
     let mut at = start;
     for part in run.chunks(most) {
         let blocks = BlockCount(u32::try_from(part.len()).expect("a transfer"));
@@ -125,7 +128,9 @@ pub(in crate::log) async fn fill_up(
         let state = core.state.borrow();
         (state.array.config.array, state.array.fua_always)
     };
-    let left = BlockCount(device.geometry().zone_capacity.0 - end.offset.0);
+    let capacity = device.geometry().zone_capacity;
+    assert!(end.offset.0 <= capacity.0, "{end} is beyond a zone of {capacity}");
+    let left = BlockCount(capacity.0 - end.offset.0);
     if left.0 == 0 {
         return Ok(());
     }
@@ -186,6 +191,8 @@ pub(in crate::log) fn run_of<'a>(
             blocks.push(structured_payload(array, encoded, place, generation, column, absent));
         }
     }
+    let most = geometry.index_copies() * geometry.index_blocks(span);
+    assert!(blocks.len() == most as usize, "{} of {most} blocks of a summary", blocks.len());
     blocks
 }
 

@@ -56,6 +56,8 @@ impl StripeTable {
     pub(in crate::log) fn set(&mut self, column: Column, row: Row, stripe_in_group: u16) {
         let at = row.0 as usize * self.entry_bytes;
         let bytes = stripe_in_group.to_le_bytes();
+        let rows = self.columns[column.index()].len() / self.entry_bytes;
+        assert!((row.0 as usize) < rows, "row {} of {rows} on {column}", row.0);
         assert!(self.entry_bytes == 2 || bytes[1] == 0, "stripe {stripe_in_group} of a group");
         self.columns[column.index()][at..at + self.entry_bytes]
             .copy_from_slice(&bytes[..self.entry_bytes]);

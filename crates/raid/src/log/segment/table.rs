@@ -104,7 +104,8 @@ impl SegmentTable {
         let entry = Entry { segment, is_queued: Cell::new(true) };
         let before = self.slots[slot.index()].replace(entry);
         assert!(before.is_none(), "slot {} holds a segment", slot.0);
-        self.vacant.remove(&slot);
+        let vacant = self.vacant.remove(&slot);
+        assert!(vacant, "slot {} was not free", slot.0);
         self.changed.get_mut().push(slot);
     }
 
@@ -128,13 +129,23 @@ impl SegmentTable {
             self.insert(to, segment);
             moved.insert(from, to);
         }
+        assert!(
+            self.vacant.len() + moved.len() == self.slots.len(),
+            "{} segments and {} free slots of {}",
+            moved.len(),
+            self.vacant.len(),
+            self.slots.len()
+        );
         moved
     }
 
     /// Takes a segment out.
     pub(in crate::log) fn remove(&mut self, slot: SegmentSlot) -> Segment {
         let entry = self.slots[slot.index()].take().expect("a segment in the slot");
-        self.vacant.insert(slot);
+        let taken = self.vacant.insert(slot);
+        assert!(taken, "slot {} was free", slot.0);
+        let (id, phase) = (entry.segment.id, entry.segment.phase());
+        assert!(phase == Phase::Dead, "segment {id} is {phase} when its slot is freed");
         self.changed.get_mut().push(slot);
         entry.segment
     }

@@ -32,6 +32,8 @@ pub(super) fn finish_stripe(
     placed: &[Option<Placed>],
 ) {
     let mut state = core.state.borrow_mut();
+    let columns = state.array.scheme().columns();
+    assert!(placed.len() == columns, "{} outcomes on {columns} columns", placed.len());
     let segment = &mut state.segments[plan.slot];
     segment.end_write();
     // Blocks relocated into a segment that is given up would have to be relocated again.
@@ -68,6 +70,7 @@ pub(super) fn finish_stripe(
 fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
     let (full, scheme) = (geometry.stripe_blocks() as u64, geometry.scheme());
     let blocks = plan.blocks.len() as u64;
+    assert!(blocks <= full, "{blocks} blocks in a stripe of {full}");
     let padding = full - blocks;
     state.counters.padding_blocks += padding;
     let class = state.class_counters(plan.slot);
@@ -106,6 +109,15 @@ fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result
         }
         rows[index] = row;
     }
+    let taken = |column: Column| {
+        placed[column.index()].is_some() || segment.zones[column.index()].is_none()
+    };
+    assert!(
+        geometry.scheme().iter().all(taken),
+        "stripe {} of segment {} lacks a chunk: {placed:?}",
+        plan.stripe,
+        segment.id
+    );
     Ok(rows)
 }
 
@@ -113,6 +125,13 @@ fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result
 fn record(state: &mut State, plan: &StripePlan, entries: &[IndexEntry], rows: &[Row]) {
     let segment = &mut state.segments[plan.slot];
     let geometry = segment.geometry;
+    let (blocks, chunk) = (entries.len(), geometry.chunk_blocks() as usize);
+    assert!(
+        blocks == geometry.scheme().columns() * chunk,
+        "stripe {} of segment {} has {blocks} entries",
+        plan.stripe,
+        segment.id
+    );
     let chunks = entries.chunks_exact(geometry.chunk_blocks() as usize);
     for (column, chunk) in geometry.scheme().iter().zip(chunks) {
         let row = rows[column.index()];
@@ -157,6 +176,8 @@ pub(super) fn answer(core: &Core, block: PendingBlock, result: Result<(), StopRe
         PendingBlock::Tombstone(trims) => trims.iter().map(|trim| done(&trim.ticket)).sum(),
     };
     if durable > 0 {
+        let waiting = core.state.borrow().writes.user.fua;
+        assert!(waiting >= durable, "{durable} durable writes are answered of {waiting}");
         core.state.borrow_mut().writes.user.fua -= durable;
     }
 }
@@ -224,6 +245,8 @@ fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     if let (Origin::User, Some(offload)) = (trim.origin, &mut state.mapping.offload) {
         offload.note_written(2 + extent.blocks / state.mapping.index.page_entries());
     }
+    let (end, capacity) = (extent.lba.0 + extent.blocks, state.array.config.log().volume_blocks);
+    assert!(end <= capacity, "a trim up to block {end} of {capacity} was written");
     let mut moves = MovedRuns::default();
     for lba in extent.lba.0..extent.lba.0 + extent.blocks {
         let lba = Lba(lba);
@@ -252,6 +275,10 @@ struct MovedRuns(Option<Move>);
 
 impl MovedRuns {
     fn add(&mut self, state: &mut State, lba: Lba, from: Pba, to: Pba) {
+        assert!(
+            self.0.as_ref().is_none_or(|run| (run.from, run.to) == (from, to)),
+            "block {lba} moves from {from:?} to {to:?} with another tombstone block"
+        );
         match &mut self.0 {
             Some(run) if run.lba.0 + run.blocks == lba.0 => run.blocks += 1,
             run => {

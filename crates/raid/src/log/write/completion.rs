@@ -24,6 +24,12 @@ impl ChunkUnderWay {
     /// Reports the outcome of a chunk; returns whether that ended the stripe.
     pub(super) fn written(self, core: &Rc<Core>, placed: Placed) -> bool {
         let Of::Stripe(stripe) = self.of else { return false };
+        let before = stripe.placed.borrow()[self.column.index()];
+        assert!(
+            before == Some(Err(Status::Aborted)),
+            "the chunk of {} reports {placed:?} after {before:?}",
+            self.column
+        );
         stripe.placed.borrow_mut()[self.column.index()] = Some(placed);
         stripe.end(core)
     }

@@ -51,6 +51,8 @@ impl UnderWay {
     /// The share of the chunk in a column.
     #[must_use]
     pub(super) fn share(self: &Rc<Self>, column: Column, at: ZoneAddress) -> ChunkUnderWay {
+        let before = self.placed.borrow()[column.index()];
+        assert!(before.is_none(), "{column} has two chunks of stripe {}", self.plan.stripe);
         // A chunk without a report counts as not written.
         self.placed.borrow_mut()[column.index()] = Some(Err(Status::Aborted));
         ChunkUnderWay { column, at, of: Of::Stripe(self.clone()) }

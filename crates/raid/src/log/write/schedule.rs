@@ -35,6 +35,13 @@ struct Ready {
 
 impl Writes {
     fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
+        let state = self.stream(kind).lane(lane);
+        assert!(!state.busy, "lane {} of {kind:?} is prepared twice", lane.0);
+        let open = match chore {
+            Chore::OpenSegment => None,
+            Chore::EndGroup(slot) | Chore::EndSpan(slot, _) => Some(slot),
+        };
+        assert!(state.open == open, "lane {} of {kind:?} fills {:?}", lane.0, state.open);
         self.stream_mut(kind).lane_mut(lane).busy = true;
         Step::Tend(lane, chore)
     }
@@ -288,11 +295,20 @@ impl State {
         let queue = stream.queue_mut(class);
         let taken = queue.len().min(full);
         mark_if(Mark::StripePadded, || taken < full);
+        assert!(taken > 0, "a stripe of {kind:?} without blocks");
         let blocks: Vec<_> = queue.drain(..taken).collect();
         let left = queue.len();
         stream.note_lone(lone, left);
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
-        let stripe = self.segments[slot].begin_stripe(oldest);
+        let segment = &mut self.segments[slot];
+        assert!(segment.stream == kind, "segment {} takes a stripe of {kind:?}", segment.id);
+        let stripe = segment.begin_stripe(oldest);
+        let stripes = segment.in_flight();
+        assert!(
+            stripes <= STRIPES_IN_FLIGHT,
+            "segment {} has {stripes} stripes in flight",
+            segment.id
+        );
         self.note_pace(kind, slot, full as u64);
         self.writes.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
@@ -301,14 +317,22 @@ impl State {
     /// Moves on to the next group; without one, the segment is sealed.
     pub(in crate::log) fn advance_group(&mut self, slot: SegmentSlot) {
         let segment = &mut self.segments[slot];
-        let geometry = segment.geometry;
+        let (geometry, id, writes) = (segment.geometry, segment.id, segment.in_flight());
         let Some(cursor) = segment.life.cursor_mut() else { return };
         mark(Mark::GroupEnded);
+        // The task that ends the group holds the segment, and nothing else does.
+        assert!(
+            writes <= 1 || mutant(Mutant::GroupNotAwaited),
+            "segment {id} leaves a group with {writes} writes in flight"
+        );
+        assert!(!cursor.has_rows(), "segment {id} leaves row {} unused", cursor.next_row);
         if cursor.group.end < geometry.rows() {
             cursor.group = geometry.group_of(Row(cursor.group.end));
             return;
         }
         segment.life.seal();
+        let (summaries, spans) = (segment.entries.summaries(), geometry.spans());
+        assert!(summaries == spans, "segment {id} is sealed with {summaries} of {spans} summaries");
         let (stream, zones) = (segment.stream, segment.zones.clone());
         self.writes.queues.close(slot);
         assert!(self.writes.stream_mut(stream).leave(slot), "the sealed segment was an open one");
@@ -318,6 +342,7 @@ impl State {
         for (member, zone) in self.array.members.iter_mut().zip(zones) {
             if zone.is_some() {
                 member.spoiled_in_row = 0;
+                assert!(member.active_zones > 0, "no zone is active on the member of {zone:?}");
                 member.active_zones -= 1;
             }
         }

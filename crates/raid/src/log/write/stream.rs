@@ -229,6 +229,7 @@ impl Stream {
             }
             false => self.lanes().filter(|(_, lane)| lane.open.is_none()).count(),
         };
+        assert!(without > 0 || self.is_open(), "a stream without segments lacks none");
         u32::try_from(without).unwrap_or(u32::MAX) - u32::from(!self.is_open())
     }
 
@@ -261,6 +262,8 @@ impl Stream {
 
     /// Records that a lane took a stripe of one class, ahead of the pending blocks of others.
     pub(super) fn took_turn(&mut self, lane: LaneId, class: Class, behind: &[Class]) {
+        assert!(lane.0 < self.lanes.len(), "lane {} of {}", lane.0, self.lanes.len());
+        assert!(!behind.contains(&class), "{class:?} waits behind itself");
         self.next = (lane.0 + 1) % self.lanes.len();
         self.ahead[class.index()] = 0;
         for class in behind {
@@ -277,6 +280,7 @@ impl Stream {
 
     /// Records that users requested a write of so many blocks.
     pub(in crate::log) fn note_asked(&mut self, blocks: u64) {
+        assert!(blocks > 0, "a write of no blocks was admitted");
         self.returning.note_asked(blocks);
         let smaller = self.request_blocks - self.request_blocks.div_ceil(REQUESTS_REMEMBERED);
         self.request_blocks = smaller.max(blocks);

@@ -70,6 +70,12 @@ pub(super) fn build(
     let seed = Seed::of(stripe.array);
     let full = scheme.data() * per_chunk;
     assert!(blocks.len() <= full, "{} blocks for a stripe", blocks.len());
+    assert!(
+        stripe.stripe < geometry.rows(),
+        "stripe {} of a segment of {} rows",
+        stripe.stripe,
+        geometry.rows()
+    );
     let mut data: Vec<DataBlock> = Vec::with_capacity(full);
     data.extend(blocks.iter().map(|block| data_block(seed, stripe.array, block)));
     data.resize_with(full, || (zero_blocks(BlockCount(1)), padding.0));
@@ -95,12 +101,20 @@ pub(super) fn build(
             }
         }
     }
+    assert!(
+        entries.len() == blocks && oob.len() == blocks * OOB_BYTES,
+        "{} entries and {} bytes of metadata for {blocks} blocks",
+        entries.len(),
+        oob.len()
+    );
     Built { payloads: payloads(scheme, stripe, per_chunk, data, parity, oob), entries }
 }
 
 fn data_block(seed: Seed, array: ArrayUuid, block: &PendingBlock) -> DataBlock {
     match block {
         PendingBlock::Data(pending) => {
+            let bytes = pending.data.len();
+            assert!(bytes == BLOCK_BYTES, "block {} has {bytes} bytes", pending.lba);
             let identity = BlockIdentity {
                 lba: pending.lba,
                 sequence: pending.sequence,
@@ -110,6 +124,7 @@ fn data_block(seed: Seed, array: ArrayUuid, block: &PendingBlock) -> DataBlock {
             (pending.data.clone(), identity)
         }
         PendingBlock::Tombstone(trims) => {
+            assert!(!trims.is_empty(), "a tombstone block without a trim");
             let extents: Vec<_> = trims.iter().map(|trim| trim.extent).collect();
             let sequence = extents.iter().map(|extent| extent.sequence).min().unwrap_or(0);
             let data = TombstoneBlock { extents }.encode(array);

@@ -99,7 +99,12 @@ fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
             Chore::EndSpan(slot, span) => spans::write(&inner, slot, span).await,
         }
         drop(held);
-        inner.state.borrow_mut().writes.stream_mut(kind).lane_mut(lane).busy = false;
+        {
+            let mut state = inner.state.borrow_mut();
+            let prepared = state.writes.stream_mut(kind).lane_mut(lane);
+            assert!(prepared.busy, "lane {} of {kind:?} was not being prepared", lane.0);
+            prepared.busy = false;
+        }
         inner.changed.open();
     });
 }
@@ -140,6 +145,7 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     let (built, geometry, tabled) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
+        assert!(segment.in_flight() > 0, "segment {} does not expect a stripe", segment.id);
         let geometry = segment.geometry;
         let group = geometry.group_of(Row(stripe));
         let identity = StripeIdentity {
@@ -155,6 +161,12 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
     };
     let (scheme, offset) = (geometry.scheme(), geometry.offset_of_row(Row(stripe)));
     let under_way = UnderWay::new(plan, built.entries, scheme.width());
+    assert!(
+        built.payloads.len() == scheme.columns(),
+        "{} chunks for {} columns",
+        built.payloads.len(),
+        scheme.columns()
+    );
     let mut appends = Vec::new();
     for (column, payload) in scheme.iter().zip(built.payloads) {
         let zone = core.state.borrow().segments[slot].zones[column.index()];

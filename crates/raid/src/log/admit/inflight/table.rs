@@ -31,6 +31,8 @@ impl<T: Default> Table<T> {
         if self.taken * 2 >= self.places.len() {
             self.grow();
         }
+        // A search for a block ends at a free place.
+        assert!(self.taken < self.places.len(), "all {} places are taken", self.taken);
         let at = self.find(lba);
         let place = &mut self.places[at];
         self.taken += usize::from(place.is_none());
@@ -112,6 +114,7 @@ impl<T: Default> Table<T> {
 
     fn grow(&mut self) {
         let more = PLACES_LEAST.max(self.places.len() * 2);
+        assert!(more.is_power_of_two(), "a table of {more} places");
         let empty = (0..more).map(|_| None).collect();
         for (lba, what) in std::mem::replace(&mut self.places, empty).into_iter().flatten() {
             let at = self.find(lba);

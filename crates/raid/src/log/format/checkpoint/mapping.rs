@@ -89,6 +89,7 @@ impl StoredEntries {
     /// Stores these numbers in so many bytes each.
     #[must_use]
     pub fn of(numbers: impl ExactSizeIterator<Item = u64>, entry_bytes: u8) -> Self {
+        assert!(matches!(entry_bytes, 4 | 5 | 8), "index entries of {entry_bytes} bytes");
         match entry_bytes {
             4 => Self::in_bytes::<4>(numbers),
             5 => Self::in_bytes::<5>(numbers),
@@ -136,6 +137,8 @@ impl StoredPage {
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let StoredEntries { ref bytes, count, highest } = self.entries;
+        let Coverage { covered, sequence } = self.coverage;
+        assert!(covered <= sequence, "page at {} covers {covered} of {sequence}", self.first);
         assert_eq!(entries_from(space, self.first.0), Some(count), "{}", self.first);
         assert!(self.trims.len() == count.div_ceil(8), "a bit for each of {count} entries");
         let addresses = space.addresses();

@@ -237,6 +237,8 @@ fn sealed(block_type: BlockType, array: ArrayUuid, pieces: &[&[u8]]) -> bytes::B
     let mut block = AlignedBuffer::zeroed(BlockCount(1));
     let bytes = block.as_mut();
     let mut at = Envelope::BYTES;
+    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
+    assert!(length <= BODY_BYTES, "{block_type:?} with a body of {length} bytes");
     for piece in pieces {
         bytes[at..at + piece.len()].copy_from_slice(piece);
         at += piece.len();

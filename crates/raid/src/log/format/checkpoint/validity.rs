@@ -62,6 +62,12 @@ impl ValidityBlock {
     #[must_use]
     pub fn encode(&self, space: &AddressSpace) -> Bytes {
         let count = u32::try_from(self.live.len()).expect("at most 32,000");
+        let Coverage { covered, sequence } = self.coverage;
+        assert!(
+            covered <= sequence,
+            "blocks of segment {} cover {covered} of {sequence}",
+            self.segment
+        );
         assert_eq!(bits_from(space, self.first.0), Some(count), "{:?}", self.first);
         assert!(u32::from(self.column.0) < space.columns, "{}", self.column);
         let raw = Raw {

@@ -174,6 +174,7 @@ impl State {
     fn next_to_go(&mut self) -> Option<Page> {
         let offload = self.mapping.offload.as_mut()?;
         let page = Page(offload.hand);
+        assert!(offload.hand < offload.pages(), "the hand is at {} of {}", page.0, offload.pages());
         offload.hand = (offload.hand + 1) % offload.pages();
         if !self.may_go(page) {
             return None;
@@ -212,7 +213,14 @@ impl State {
     /// Records the addresses of written pages; unpinned ones that have not changed since are
     /// dropped.
     fn end_leaving(&mut self, fixed: &[(Page, u64)], places: Option<&[Pba]>) {
+        assert!(
+            places.is_none_or(|places| places.len() == fixed.len()),
+            "{} pages were written to {:?} addresses",
+            fixed.len(),
+            places.map(<[Pba]>::len)
+        );
         if let Some(offload) = &mut self.mapping.offload {
+            assert!(offload.writing, "{} pages are written beside a pass", fixed.len());
             offload.stuck = places.is_none();
         }
         if places.is_none() {
@@ -224,6 +232,7 @@ impl State {
                 place.and_then(|place| self.segments.get_mut(self.space.place(*place).slot))
             {
                 // It belongs to no checkpoint.
+                assert!(segment.checkpoint_blocks > 0, "page {} is not in {}", page.0, segment.id);
                 segment.checkpoint_blocks -= 1;
             }
             // A checkpoint may have fixed it again meanwhile.

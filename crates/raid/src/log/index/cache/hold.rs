@@ -33,6 +33,7 @@ impl Held {
     /// be evicted before pages referenced by users.
     fn new(core: &Rc<Core>, whom: For, pages: Vec<Page>, turn: Option<Permit>) -> Self {
         let mut state = core.state.borrow_mut();
+        assert!(pages.is_sorted_by(|one, next| one < next), "pages are pinned twice: {pages:?}");
         let Mapping { index, offload, .. } = &mut state.mapping;
         for page in &pages {
             index.pin(*page, whom);
@@ -184,6 +185,10 @@ pub(in crate::log) async fn hold_range(
 /// Loads absent pages.
 async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     if let Some(offload) = &mut core.state.borrow_mut().mapping.offload {
+        assert!(
+            pages.iter().all(|page| !offload.coming.contains(page)),
+            "a page of {pages:?} is being read already"
+        );
         offload.coming.extend(&pages);
     }
     // A task of its own: others may wait for the pages after the caller is gone.

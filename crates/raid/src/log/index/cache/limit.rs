@@ -76,6 +76,7 @@ impl Limit {
     /// The limits of an index, with stripes of so many blocks for relocation.
     #[must_use]
     pub(in crate::log) fn new(asked: IndexLimit, space: &AddressSpace, stripe: u64) -> Self {
+        assert!(stripe > 0, "relocation in stripes of no blocks");
         let pages = asked.bytes / Index::bytes_of_page(space);
         let of_a_move = (pages / PART_OF_A_MOVE).min(OF_A_MOVE).max(stripe);
         let of_a_trim = (of_a_move / stripe).max(OF_A_TRIM);

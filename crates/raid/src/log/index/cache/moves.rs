@@ -30,6 +30,7 @@ pub(in crate::log) fn parts_by_page(
     page_entries: u64,
     most_pages: u64,
 ) -> impl Iterator<Item = &[ListedBlock]> {
+    assert!(most_pages > 0, "{} blocks in parts of no pages", listed.len());
     listed.sort_unstable_by_key(|(place, entry)| (page_of(entry, page_entries), *place));
     let mut rest = &*listed;
     std::iter::from_fn(move || {
@@ -115,6 +116,7 @@ pub(in crate::log) fn range_of(lba: Lba, blocks: u64) -> Range<u64> {
 
 impl Mapping {
     fn pages_of_move(&self, first: u64, blocks: u64) -> impl Iterator<Item = Page> + use<> {
+        assert!(blocks > 0, "a relocation of no blocks at {first}");
         let last = self.index.page_of(Lba(first + blocks - 1));
         (self.index.page_of(Lba(first)).0..=last.0).map(Page)
     }

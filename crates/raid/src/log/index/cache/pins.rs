@@ -73,6 +73,7 @@ impl Frames {
     /// If it is pinned.
     pub(in crate::log) fn go(&mut self, page: Page) {
         assert!(!self.is_pinned(page), "page {} is worked with", page.0);
+        assert!(self.here > 0, "page {} is dropped from an empty cache", page.0);
         self.here -= 1;
     }
 
@@ -94,6 +95,8 @@ impl Frames {
     pub(in crate::log) fn unpin(&mut self, page: Page, whom: For, here: bool) {
         let pins = self.pins.get_mut(&page).expect("it is pinned");
         let before = *pins;
+        let count = *pins.of(whom);
+        assert!(count > 0, "page {} has no pin of {whom:?} left", page.0);
         *pins.of(whom) -= 1;
         let after = *pins;
         if !after.any() {
@@ -108,6 +111,12 @@ impl Frames {
         self.pinned = self.pinned + u64::from(after.any()) - u64::from(before.any());
         self.moving =
             self.moving + u64::from(after.only_moving()) - u64::from(before.only_moving());
+        assert!(
+            self.moving <= self.pinned,
+            "{} pages are pinned by relocation, and {} by any task",
+            self.moving,
+            self.pinned
+        );
     }
 
     /// Whether a page is pinned.

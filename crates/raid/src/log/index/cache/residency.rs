@@ -112,6 +112,12 @@ impl State {
             return Err(Unusable);
         }
         let at = self.page_at(page).expect("it is away");
+        assert!(
+            block.entries.len() <= self.mapping.index.count_of(page),
+            "page {} has {} entries on media",
+            page.0,
+            block.entries.len()
+        );
         self.mapping.index.take_in(page);
         for (lba, entry) in (block.first.0..).map(Lba).zip(&block.entries) {
             let pba = match entry {
@@ -169,6 +175,7 @@ impl State {
             offload.away += 1;
             self.segments[slot].add_page();
         } else {
+            assert!(offload.away > 0, "no page is absent beside the one at {at:?}");
             offload.away -= 1;
             self.segments[slot].take_page();
         }
@@ -218,6 +225,7 @@ impl State {
     /// Records the new address of an absent page's mapping block.
     pub(in crate::log) fn put_page(&mut self, first: Lba, from: Pba, to: Pba) {
         let page = self.mapping.index.page_of(first);
+        assert!(from != to, "page {} moves to {to:?}, where it is", page.0);
         self.count_page(from, false);
         self.checkpoints.put_apart(page, Some(to));
         self.count_page(to, true);

@@ -250,6 +250,7 @@ impl Checkpoints {
     /// Records that a page is fixed for the checkpoint being written: earlier mapping blocks of it
     /// are obsolete.
     fn begin_placing(&mut self, page: Page) {
+        assert!(self.attempt.is_some(), "page {} is fixed for no checkpoint", page.0);
         self.apart.remove(&page);
         self.unplaced.insert(page, Fixing::Checkpoint);
     }
@@ -270,6 +271,8 @@ impl Checkpoints {
 
     /// Records that a page is fixed for eviction.
     pub(in crate::log) fn begin_leaving(&mut self, page: Page, sequence: u64) {
+        let before = self.unplaced.get(&page);
+        assert!(before.is_none(), "page {} leaves while it is in flight: {before:?}", page.0);
         self.apart.remove(&page);
         self.unplaced.insert(page, Fixing::Leaving(sequence));
     }
@@ -313,6 +316,13 @@ impl Checkpoints {
 
     /// Adopts the checkpoint that a start has read.
     fn go_on_with(&mut self, pointer: CheckpointPointer, parts: Parts) {
+        assert!(self.newest.is_none(), "checkpoint {} follows another", pointer.number);
+        let (pages, directories) = (parts.pages.len() as u64, parts.directories.len() as u64);
+        assert!(
+            pages == self.space.mapping_blocks() && directories == self.space.mapping_directories(),
+            "checkpoint {} has {pages} pages in {directories} directories",
+            pointer.number
+        );
         self.recorded = pointer;
         self.newest = Some(parts);
     }

@@ -66,6 +66,10 @@ pub(in crate::log) async fn load(
         }
     }
     let moved = rearrange(core, &entries);
+    {
+        let segments = core.state.borrow().segments.iter().count();
+        assert!(moved.len() == segments, "{} of {segments} segments got a slot", moved.len());
+    }
     roots.iter_mut().for_each(|place| place.slot = moved[&place.slot]);
     found.iter_mut().for_each(|segment| segment.slot = moved[&segment.slot]);
     weak.iter_mut().for_each(|block| block.place.slot = moved[&block.place.slot]);
@@ -262,6 +266,7 @@ impl Known {
 async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlock>, Unusable> {
     let _pins = pin_all(core, places);
     let found = read_places(core, places).await;
+    assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
     let found: Option<Vec<_>> =
         found.into_iter().map(|block| block.filter(is_of_checkpoint)).collect();
     found.ok_or(Unusable)
@@ -291,6 +296,7 @@ pub(in crate::log) async fn read_page_blocks(
     let places = places_of(core, listed);
     let _pins = pin_all(core, &places);
     let found = read_for_good(core, &places).await;
+    assert!(found.len() == listed.len(), "{} answers for {} pages", found.len(), listed.len());
     let found = found.into_iter().map(|block| block.filter(is_of_checkpoint));
     listed.iter().map(|(page, _)| *page).zip(found).collect()
 }

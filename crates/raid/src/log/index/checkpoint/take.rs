@@ -53,6 +53,12 @@ async fn take(core: &Rc<Core>) -> Option<()> {
         let fix =
             |state: &mut State| batch.iter().map(|number| state.fix_directory(*number)).collect();
         let places = write(core, batch.len(), fix).await?;
+        assert!(
+            places.len() == batch.len(),
+            "{} addresses of {} directories",
+            places.len(),
+            batch.len()
+        );
         let mut state = core.state.borrow_mut();
         batch
             .iter()
@@ -89,6 +95,7 @@ async fn write_pages(core: &Rc<Core>, pages: &[Page]) -> Option<()> {
         pieces
     };
     let places = write(core, pages.len(), fix).await?;
+    assert!(places.len() == told.len(), "{} addresses of {} pages", places.len(), told.len());
     let mut state = core.state.borrow_mut();
     told.into_iter()
         .zip(places)
@@ -131,10 +138,16 @@ pub(in crate::log) async fn write(
     let written = {
         let mut state = core.state.borrow_mut();
         let pieces = fix(&mut state);
+        assert!(pieces.len() <= most, "{} blocks with permits for {most}", pieces.len());
         if pieces.is_empty() {
             return Some(Vec::new());
         }
         let (ticket, written) = Ticket::new(pieces.len() as u64);
+        assert!(
+            state.checkpoints.placed.is_empty(),
+            "{} blocks of another batch are in flight",
+            state.checkpoints.placed.len()
+        );
         let class = state.writes.user.class_beside(pieces.len() as u64, Lifetime::Long);
         state.checkpoints.placed = vec![None; pieces.len()];
         for (piece, Piece { lba, sequence, data }) in pieces.into_iter().enumerate() {

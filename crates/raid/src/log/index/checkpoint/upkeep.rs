@@ -156,6 +156,7 @@ impl State {
     /// Begins a checkpoint; returns the pages to fix.
     pub(super) fn begin_checkpoint(&mut self, extent: Extent) -> Vec<Page> {
         let Checkpoints { broken, voiding, .. } = self.checkpoints;
+        assert!(self.checkpoints.attempt.is_none(), "two checkpoints are written at a time");
         // Whether it covers the same as the one before.
         let repeats = extent == Extent::Removal;
         assert!(!(repeats && (broken || voiding)), "a checkpoint of one that does not count");
@@ -248,6 +249,8 @@ impl State {
 
     /// Encodes the entries of a page and marks it clean. `None` if it has no mapped blocks.
     pub(in crate::log) fn encode_page(&mut self, page: Page) -> Option<Piece> {
+        // It would pass for a page without mapped blocks.
+        assert!(!self.is_away(page), "page {} is written while it is not in memory", page.0);
         let entries = self.mapping.index.stored(page, self.checkpoints.space.entry_bytes);
         if !mutant(Mutant::PageFixedLate) {
             self.mapping.index.mark_fixed(page);
@@ -297,6 +300,8 @@ impl State {
     pub(super) fn fix_directory(&mut self, number: usize) -> Piece {
         let sequence = self.writes.take_sequence();
         let first = number * DIRECTORY_ENTRIES as usize;
+        let pages = self.checkpoints.space.mapping_blocks();
+        assert!((first as u64) < pages, "directory {number} begins with page {first} of {pages}");
         let pages = self.checkpoints.attempt().parts.pages[first..].iter();
         let pages = pages.take(DIRECTORY_ENTRIES as usize);
         let entries = pages.map(|page| page.map(Address::from)).collect();
@@ -326,7 +331,9 @@ impl State {
         });
         let segments: Vec<_> = segments.collect();
         let live: u64 = segments.iter().map(|segment| segment.live_blocks).sum();
-        let mapped_blocks = live - self.mapping.tombstones.len() as u64;
+        let trims = self.mapping.tombstones.len() as u64;
+        assert!(trims <= live, "{trims} tombstone blocks among {live} valid ones");
+        let mapped_blocks = live - trims;
         let directories = attempt.parts.directories.iter();
         let directories: Vec<_> =
             directories.map(|directory| directory.map(Address::from)).collect();
@@ -354,6 +361,17 @@ impl State {
             list,
         };
         let chain: Vec<_> = (0..).zip(lists).map(block).collect();
+        // As a start reads it: a chain that it refuses would be of no use.
+        assert!(
+            chain.first().is_some_and(RootBlock::begins)
+                && chain.last().is_some_and(RootBlock::ends),
+            "a chain of {} root blocks is incomplete",
+            chain.len()
+        );
+        assert!(
+            chain.windows(2).all(|pair| pair[1].continues(&pair[0])),
+            "root blocks of the same checkpoint are out of order"
+        );
         self.spend_credit(chain.len() as u64);
         chain
     }
@@ -533,6 +551,10 @@ impl State {
         self.checkpoints.broken = false;
         self.checkpoints.voiding = false;
         // The other pages have no mapped blocks, or are dirty.
+        assert!(
+            self.checkpoints.attempt.as_ref().is_none_or(|attempt| attempt.broken),
+            "a checkpoint survives its voiding"
+        );
         let parts = self.checkpoints.newest.take().unwrap_or_default();
         let told = (0..).map(Page).zip(parts.pages).filter(|(_, at)| at.is_some());
         for (page, at) in told {

@@ -133,6 +133,7 @@ impl Table {
     }
 
     pub(in crate::log) fn paged(pages: u64, entry_bytes: u8) -> Self {
+        assert!(matches!(entry_bytes, 4 | 5 | 8), "index entries of {entry_bytes} bytes");
         let length = Lba(pages).index();
         match entry_bytes {
             4 => Self::Narrow(Entries::Paged((0..length).map(|_| None).collect())),
@@ -243,6 +244,8 @@ fn range_of(page: Page, entries_of_page: u64, entries: usize) -> Range<usize> {
 
 fn fill<T: Copy + Default + PartialEq>(table: &mut [T], entries: &[Entry], of: impl Fn(u64) -> T) {
     let mut twice = false;
+    // Entries beyond the page would be lost silently.
+    assert!(entries.len() <= table.len(), "{} entries in a page of {}", entries.len(), table.len());
     for (place, entry) in table.iter_mut().zip(entries).filter(|(_, entry)| entry.0 > 0) {
         twice |= *place != T::default();
         *place = of(entry.0);

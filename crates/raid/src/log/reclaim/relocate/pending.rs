@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, zero_blocks};
 
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -89,7 +89,8 @@ impl MovedData {
     fn pending(self, ticket: Ticket) -> PendingData {
         let Self { identity, data, from } = self;
         let BlockIdentity { lba, sequence, data_checksum, kind } = identity;
-        let origin = Origin::Relocation { from };
+        let (origin, bytes) = (Origin::Relocation { from }, data.len());
+        assert!(bytes == BLOCK_BYTES, "block {lba} is relocated with {bytes} bytes");
         PendingData { lba, sequence, kind, data, data_checksum, origin, ticket }
     }
 }
@@ -245,6 +246,8 @@ pub(in crate::log) fn moved_run(
     let points = |state: &State, lba: &u64| state.mapping.index.get(Lba(*lba)) == Some(pba);
     let first = range_of(&extent).find(|lba| points(state, lba))?;
     let last = range_of(&extent).rfind(|lba| points(state, lba))?;
+    let known = state.mapping.tombstones.contains_key(&pba);
+    assert!(known, "block {first} points at {pba:?}, which is no tombstone block");
     if extent.sequence < oldest || mutant(Mutant::LiveTombstoneDropped) {
         mark(Mark::TombstoneDropped);
         for lba in first..=last {

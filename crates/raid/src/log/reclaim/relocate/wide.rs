@@ -102,6 +102,10 @@ impl Mover {
             let state = core.state.borrow();
             state.mapping.offload.as_ref().map_or(u64::MAX, |offload| offload.limit.of_a_trim)
         };
+        assert!(
+            most > 0 && of_a_trim > 0,
+            "parts of {most} blocks, with {of_a_trim} pages at a time"
+        );
         let mut parts = Parts::default();
         for extent in extents {
             let end = extent.lba.0 + extent.blocks;
@@ -131,6 +135,8 @@ impl Mover {
         parts: Parts,
         make: &mut impl FnMut(&mut State, TrimExtent) -> Vec<Moving>,
     ) -> bool {
+        let (extents, held) = (parts.extents.len(), parts.held.len());
+        assert!(extents == held, "{extents} extents with pages of {held}");
         let blocks = {
             let mut state = self.core().state.borrow_mut();
             let state = &mut *state;

@@ -50,6 +50,11 @@ pub(in crate::log) async fn find_displaced(
     stripes: &[Option<u32>],
 ) -> Displaced {
     let mut found = Displaced::default();
+    assert!(
+        rows.len() == stripes.len(),
+        "rows {rows:?} of {column} with {} stripes",
+        stripes.len()
+    );
     for run in stripes.chunk_by(|one, next| one.is_some() == next.is_some()) {
         let of_run: Vec<_> = rows.by_ref().take(run.len()).map(Row).collect();
         if run[0].is_some() {
@@ -71,6 +76,8 @@ async fn displaced_in(
     column: Column,
     rows: &[Row],
 ) -> Option<BTreeSet<u32>> {
+    let in_order = rows.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
+    assert!(in_order, "a run of rows with a gap: {rows:?}");
     let mut stripes = BTreeSet::new();
     let mut before = None;
     for row in rows {

@@ -114,6 +114,8 @@ impl Segment {
         let geometry = &header.geometry;
         let columns = geometry.scheme().width();
         assert!(zones.len() == columns, "{} zones for {columns} columns", zones.len());
+        let listed = header.zones.len();
+        assert!(listed == columns, "segment {} lists {listed} zones", header.segment);
         Self {
             id: header.segment,
             generation: header.generation,
@@ -287,6 +289,8 @@ impl Segment {
     /// The index maps a block.
     pub(in crate::log) fn add_mapped(&mut self, place: BlockPlace) {
         self.assert_lives();
+        let is_inside = self.geometry.contains(place.column, place.block);
+        assert!(is_inside, "mapped to {place:?}, beyond segment {}", self.id);
         self.valid.map(&self.geometry, place);
     }
 

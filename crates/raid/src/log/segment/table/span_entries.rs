@@ -57,6 +57,7 @@ impl SpanEntries {
     /// The entry of a chunk block that no summary covers; empty if it has none.
     #[must_use]
     pub(in crate::log) fn get(&self, column: Column, block: ChunkBlock) -> IndexEntry {
+        assert!(block >= self.first, "block {} is in a summary", block.0);
         let at = (block.0 - self.first.0) as usize;
         self.columns[column.index()].get(at).copied().unwrap_or(IndexEntry::EMPTY)
     }

@@ -56,6 +56,9 @@ const GAIN_PERCENT: u64 = 10;
 /// Gain of a write of twice the size, in percent, that justifies the longer wait of other requests.
 const LARGER_GAIN_PERCENT: u64 = 25;
 
+/// Candidates end before that: each has a lane less or half the chunk of the one before.
+const CANDIDATES_MOST: usize = 64;
+
 /// The write policy of a start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum WriteChoice {
@@ -253,6 +256,8 @@ impl WritePolicy {
                 return Err(error);
             }
             refused.push(error);
+            let tried = refused.len();
+            assert!(tried <= CANDIDATES_MOST, "no policy fits, and {tried} were tried");
             match next {
                 Some(next) => candidate = next,
                 None => {

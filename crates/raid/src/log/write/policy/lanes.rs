@@ -434,6 +434,7 @@ impl WritePolicy {
     /// # Panics
     /// If the policy does not fit the array.
     pub(in crate::log) fn streams(&self, config: &ArrayConfig, moved: usize) -> (Stream, Stream) {
+        assert!((1..=2).contains(&moved), "{moved} segments for relocated blocks");
         let lane = |chunk, options: &LaneOptions| {
             let geometry = shape(config, options).expect("the policy fits the array");
             Lane::new(chunk, geometry, options.mode)

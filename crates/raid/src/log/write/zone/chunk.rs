@@ -43,7 +43,11 @@ pub(in crate::log) fn append(
     fua: bool,
     done: ChunkUnderWay,
 ) -> Append {
-    let OpenZone { column, zone, device, .. } = open;
+    let OpenZone { slot, column, zone, device } = open;
+    {
+        let segment = &core.state.borrow().segments[slot];
+        assert!(segment.table.is_some(), "segment {} keeps no table of its stripes", segment.id);
+    }
     let command = Command::Append { zone, payload, fua };
     let again = INSTRUMENTED.then(|| command.clone());
     let before = core.failures_before(column);
@@ -105,6 +109,8 @@ pub(in crate::log) fn queue(
 /// Limits of the next write to a zone. Relocated blocks coalesce without bound, as no request waits
 /// for them.
 fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
+    let appends = state.segments[open.slot].table.is_some();
+    assert!(!appends, "a chunk for {} of {} is appended and queued", open.zone, open.column);
     let segment = &state.segments[open.slot];
     if !state.writes.queues.coalesces(open.slot) {
         return WriteLimit::ALONE;
@@ -156,6 +162,7 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         let next = queue_of(&mut core.state.borrow_mut(), &open).next();
         let Some(ZoneWrite { at, payload, fua, mut done, .. }) = next else { return };
         let at = ZoneAddress { zone, offset: at };
+        assert!(!done.is_empty(), "a write at {at} of no chunk");
         let before = core.failures_before(column);
         let placed = place_of(write(&core, &open, at, payload, fua).await);
         let elsewhere =

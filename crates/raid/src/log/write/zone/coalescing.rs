@@ -91,6 +91,7 @@ impl Coalescing {
     /// one has to wait.
     pub(super) fn holds_back(self, load: SegmentLoad) -> bool {
         let SegmentLoad { chunk_blocks, in_flight, segments, stripes, busy, instead } = load;
+        assert!(in_flight <= stripes, "the segment itself is not counted: {load:?}");
         let many_blocks = stripes * chunk_blocks >= self.max_in_flight;
         let enough = segments > 1 && in_flight >= STRIPES && many_blocks;
         let many = in_flight == 0 && busy >= SEGMENTS && instead;
@@ -183,6 +184,11 @@ impl Returning {
 
     /// Records a yield.
     pub(in crate::log) fn note_yield(&mut self) {
+        assert!(
+            self.yields < YIELDS || mutant(Mutant::OthersRunForEver),
+            "{} yields before a partial stripe",
+            self.yields
+        );
         self.yields += 1;
     }
 

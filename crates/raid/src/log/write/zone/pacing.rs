@@ -127,6 +127,7 @@ impl Held {
     }
 
     fn price(&self, blocks: u64) -> Nanos {
+        assert!(self.rate > 0, "{blocks} blocks at a rate of zero");
         let ns = u128::from(blocks) * 1_000_000_000_000 / u128::from(self.rate);
         Nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     }
@@ -196,12 +197,14 @@ impl Drain {
     /// Records its completion, beside at most so many others.
     pub(super) fn end_write(&mut self, column: Column, beside: u32) -> u32 {
         let writes = &mut self.writes[column.index()];
+        assert!(*writes > 0, "no write is in flight on {column}");
         *writes -= 1;
         beside.max(*writes + 1)
     }
 
     /// Records the latency of a write, with so many in flight on the same drive.
     pub(super) fn note(&mut self, blocks: BlockCount, took: Nanos, among: u32, now: Nanos) {
+        assert!(among > 0, "a write of {blocks} completes that was not in flight");
         let size = (blocks.0 / SIZE_BLOCKS) as usize;
         let usual = &mut self.usual[size.min(SIZES - 1)];
         // The low end of the observations, with decay.

@@ -86,6 +86,15 @@ impl<T> ZoneQueue<T> {
             return Queued::Refused(chunk.done);
         }
         let blocks = chunk.payload.blocks();
+        assert!(
+            self.writing || self.waiting.is_empty(),
+            "{} blocks wait in an idle zone",
+            self.waiting_blocks
+        );
+        if let Some(last) = self.waiting.back() {
+            let end = last.at.plus(last.blocks);
+            assert!(chunk.at == end, "a chunk for block {} behind block {}", chunk.at.0, end.0);
+        }
         self.waiting_blocks += blocks.0;
         let most_blocks = limit.bound(self.last_blocks + self.waiting_blocks);
         match self.waiting.back_mut() {
@@ -111,6 +120,12 @@ impl<T> ZoneQueue<T> {
         self.writing = next.is_some();
         if let Some(next) = &next {
             self.last_blocks = next.blocks.0;
+            assert!(
+                next.blocks.0 <= self.waiting_blocks,
+                "a write of {} of {} blocks",
+                next.blocks,
+                self.waiting_blocks
+            );
             self.waiting_blocks -= next.blocks.0;
         }
         mark_if(Mark::ChunksGathered, || next.as_ref().is_some_and(|next| next.done.len() > 1));
@@ -119,6 +134,11 @@ impl<T> ZoneQueue<T> {
 
     /// Stops all writes; returns the receivers of the pending chunks.
     pub(in crate::log) fn break_off(&mut self) -> Vec<T> {
+        assert!(
+            self.writing || self.waiting.is_empty(),
+            "{} blocks wait in an idle zone",
+            self.waiting_blocks
+        );
         self.broken = true;
         self.waiting_blocks = 0;
         let behind: Vec<_> = self.waiting.drain(..).flat_map(|write| write.done).collect();
@@ -147,6 +167,8 @@ impl<T> ZoneWrite<T> {
 
     fn whole(mut self) -> Self {
         if self.done.len() > 1 {
+            let bytes = self.oob.len();
+            assert!(bytes == self.blocks.oob_bytes(), "{bytes} of metadata for {}", self.blocks);
             self.payload.oob = std::mem::take(&mut self.oob).into();
         }
         self
