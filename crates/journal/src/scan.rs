@@ -35,6 +35,7 @@ pub struct Scan<R, E> {
     pub unit: BlockCount,
     /// Every zone of the drive.
     pub zones: Vec<ZoneInfo>,
+    zone_records: u32,
     observe: Observer,
 }
 
@@ -49,6 +50,21 @@ impl<R, E> Scan<R, E> {
         codec: &C,
         observe: Observer,
     ) -> Result<Self, Status> {
+        Self::read_long(device, codec, ZONE_RECORDS, observe).await
+    }
+
+    /// As [`Scan::read`], for a log with a limit of its own
+    /// ([`TwinLog::with_zone_records`]). If a zone has no record among its first
+    /// [`ZONE_RECORDS`], the others are not read: a zone of a log begins with a snapshot.
+    ///
+    /// # Errors
+    /// As for [`Scan::read`].
+    pub async fn read_long<C: Codec<Record = R, Error = E>>(
+        device: &dyn ZonedDevice,
+        codec: &C,
+        zone_records: u32,
+        observe: Observer,
+    ) -> Result<Self, Status> {
         let zones = device.report().await?;
         let mut scan = Self {
             records: Vec::new(),
@@ -57,6 +73,7 @@ impl<R, E> Scan<R, E> {
             unknown_zones: 0,
             unit: device.geometry().write_unit,
             zones,
+            zone_records,
             observe,
         };
         assert!(scan.unit.0 > 0, "a drive without a write unit");
@@ -72,18 +89,18 @@ impl<R, E> Scan<R, E> {
         codec: &C,
         info: &ZoneInfo,
     ) {
-        let written = records_searched(info, self.unit);
-        if written == 0 {
-            return;
-        }
-        let blocks = read_blocks(device, info.zone, written, self.observe).await;
-        assert!(blocks.len() == written as usize, "{} of {written} blocks", blocks.len());
-        let decode = |(data, metadata): &(Bytes, Bytes)| codec.decode(data, metadata);
-        let decoded: Vec<_> = blocks.iter().map(decode).collect();
-        if !decoded.iter().any(Result::is_ok) {
-            self.undecoded.extend(decoded.into_iter().filter_map(Result::err));
-            self.unknown_zones += u32::from(!codec.is_of_other_zone(&blocks[0].0));
-            return;
+        let written = records_searched(info, self.unit, self.zone_records);
+        let mut decoded = Vec::new();
+        for first in (0..written).step_by(ZONE_RECORDS as usize) {
+            let count = ZONE_RECORDS.min(written - first);
+            let blocks = read_blocks(device, info.zone, first, count, self.observe).await;
+            assert!(blocks.len() == count as usize, "{} of {count} blocks", blocks.len());
+            decoded.extend(blocks.iter().map(|(data, metadata)| codec.decode(data, metadata)));
+            if first == 0 && !decoded.iter().any(Result::is_ok) {
+                self.undecoded.extend(decoded.into_iter().filter_map(Result::err));
+                self.unknown_zones += u32::from(!codec.is_of_other_zone(&blocks[0].0));
+                return;
+            }
         }
         for (offset, record) in (0..).step_by(self.unit.index()).zip(decoded) {
             let at = ZoneAddress::new(info.zone, offset);
@@ -156,7 +173,7 @@ impl<R: Record, E> Scan<R, E> {
     #[must_use]
     pub fn may_hide_newer(&self) -> bool {
         let Some(zone) = self.newest_zone() else { return false };
-        let searched = records_searched(&self.zones[zone.index()], self.unit);
+        let searched = records_searched(&self.zones[zone.index()], self.unit, self.zone_records);
         let is_last = |at: &ZoneAddress| at.offset.0 / self.unit.0 + 1 == searched;
         let last_damaged = self.damaged.iter().any(|(at, _)| at.zone == zone && is_last(at));
         // If both zones hold records, no third zone can hold any.
@@ -187,8 +204,17 @@ impl<R: Record, E> Scan<R, E> {
     /// zone. Continue with a switch, which replaces the zone that is not complete.
     #[must_use]
     pub fn resume(&self) -> Option<TwinLog> {
-        let zones = self.log_zones()?;
+        self.resume_in(self.log_zones()?)
+    }
+
+    /// As [`Scan::resume`], for a log whose records name its zones. `None` without records, or if
+    /// the newest is in neither zone.
+    #[must_use]
+    pub fn resume_in(&self, zones: [ZoneId; 2]) -> Option<TwinLog> {
         let newest = self.newest_zone()?;
+        if !zones.contains(&newest) || zones[0] == zones[1] {
+            return None;
+        }
         // Keep the zone with a complete set of records: a switch overwrites its twin.
         let complete = |zone| self.closed_until(zone).is_some();
         let other = if zones[0] == newest { zones[1] } else { zones[0] };
@@ -200,37 +226,40 @@ impl<R: Record, E> Scan<R, E> {
         // A crash may have torn its last unit, and nothing can be written behind that: the zone
         // counts as full.
         let next = (self.unit.0 == 1).then(|| self.zones[keep.index()].write_pointer.0);
-        let twin_dirty = self.zones[zones[1 - current].index()].state != ZoneState::Empty;
-        Some(TwinLog::at(zones, current, next, twin_dirty, self.observe))
+        let twin = self.zones.get(zones[1 - current].index())?;
+        let twin_dirty = twin.state != ZoneState::Empty;
+        let log = TwinLog::at(zones, current, next, twin_dirty, self.observe);
+        Some(log.with_zone_records(self.zone_records))
     }
 }
 
 /// How many records a zone may hold.
-fn records_searched(info: &ZoneInfo, unit: BlockCount) -> u32 {
+fn records_searched(info: &ZoneInfo, unit: BlockCount, most: u32) -> u32 {
     match info.state {
         ZoneState::Empty => 0,
-        _ => info.write_pointer.0.div_ceil(unit.0).min(ZONE_RECORDS),
+        _ => info.write_pointer.0.div_ceil(unit.0).min(most),
     }
 }
 
-/// Reads the first block of so many write units, with block metadata: in one command, or one by one
-/// if that fails. Unreadable blocks come back empty.
+/// Reads the first block of `count` write units from unit `first` on, with block metadata: in one
+/// command, or one by one if that fails. Unreadable blocks come back empty.
 async fn read_blocks(
     device: &dyn ZonedDevice,
     zone: ZoneId,
+    first: u32,
     count: u32,
     observe: Observer,
 ) -> Vec<(Bytes, Bytes)> {
     let unit = device.geometry().write_unit;
-    let written = count * unit.0;
-    let whole = device.read_in_pieces(ZoneAddress::new(zone, 0), BlockCount(written)).await;
+    let (start, written) = (first * unit.0, count * unit.0);
+    let whole = device.read_in_pieces(ZoneAddress::new(zone, start), BlockCount(written)).await;
     if let Ok(payload) = whole {
         let pairs = payload.iter_blocks().enumerate().step_by(unit.index());
         return pairs.map(|(index, block)| (block, payload.block_oob(index))).collect();
     }
     observe(Event::RecordsReadOneByOne);
     let mut blocks = Vec::with_capacity(count as usize);
-    for offset in (0..written).step_by(unit.index()) {
+    for offset in (start..start + written).step_by(unit.index()) {
         let read = read_stubbornly(device, ZoneAddress::new(zone, offset)).await;
         let block = read.map(|payload| (payload.block(0), payload.block_oob(0)));
         blocks.push(block.unwrap_or_default());

@@ -8,7 +8,8 @@ use zoneweave_zoned::{
 use crate::event::{Event, Observer};
 use crate::write::{RECORD_TRIES, Written, write_record};
 
-/// Most records of a zone: a scan has to read them all. Each takes a write unit.
+/// Most records of a zone, unless a log has a limit of its own
+/// ([`TwinLog::with_zone_records`]): a scan has to read them all. Each takes a write unit.
 pub const ZONE_RECORDS: u32 = 1024;
 
 /// Position of a zone that takes no more records.
@@ -29,6 +30,8 @@ pub struct TwinLog {
     next: u32,
     /// Whether the other zone has to be reset before it can be written.
     twin_dirty: bool,
+    /// Most records of a zone, its capacity apart.
+    zone_records: u32,
     observe: Observer,
 }
 
@@ -52,7 +55,20 @@ impl TwinLog {
     #[must_use]
     pub fn begin(zones: [ZoneId; 2], observe: Observer) -> Self {
         assert!(zones[0] != zones[1], "two logs in one zone");
-        Self { zones, current: 1, next: 0, twin_dirty: false, observe }
+        let zone_records = ZONE_RECORDS;
+        Self { zones, current: 1, next: 0, twin_dirty: false, zone_records, observe }
+    }
+
+    /// The same log with another limit of records in a zone. Each scan of it needs the same limit
+    /// ([`Scan::read_long`](crate::Scan::read_long)).
+    ///
+    /// # Panics
+    /// If the limit is zero.
+    #[must_use]
+    pub fn with_zone_records(mut self, zone_records: u32) -> Self {
+        assert!(zone_records > 0, "a zone of no records");
+        self.zone_records = zone_records;
+        self
     }
 
     /// A log that goes on at the block `next` of one of its zones; `None` if that takes no more
@@ -66,7 +82,8 @@ impl TwinLog {
     ) -> Self {
         assert!(zones[0] != zones[1], "two logs in one zone");
         assert!(current < 2, "a log has two zones");
-        Self { zones, current, next: next.unwrap_or(NO_ROOM), twin_dirty, observe }
+        let (next, zone_records) = (next.unwrap_or(NO_ROOM), ZONE_RECORDS);
+        Self { zones, current, next, twin_dirty, zone_records, observe }
     }
 
     /// Both zones.
@@ -87,10 +104,16 @@ impl TwinLog {
         (geometry.zone_capacity.0 / geometry.write_unit.0).min(ZONE_RECORDS)
     }
 
+    /// As [`TwinLog::records_most`], with the limit of this log.
+    #[must_use]
+    pub fn zone_records(&self, geometry: &Geometry) -> u32 {
+        (geometry.zone_capacity.0 / geometry.write_unit.0).min(self.zone_records)
+    }
+
     /// Whether the current zone takes another record, as far as is known.
     #[must_use]
     pub fn has_room(&self, geometry: &Geometry) -> bool {
-        self.next / geometry.write_unit.0 < Self::records_most(geometry)
+        self.next / geometry.write_unit.0 < self.zone_records(geometry)
     }
 
     /// Appends a record to the current zone, durably. If a write fails and the drive then reports
@@ -134,7 +157,7 @@ impl TwinLog {
     /// The drive's status. The current zone remains the one from before.
     ///
     /// # Panics
-    /// If a zone does not take as many records ([`TwinLog::records_most`]), or none were given.
+    /// If a zone does not take as many records ([`TwinLog::zone_records`]), or none were given.
     pub async fn switch(
         &mut self,
         device: &dyn ZonedDevice,
@@ -142,7 +165,7 @@ impl TwinLog {
         mut record: impl FnMut(u32) -> Payload,
     ) -> Result<ZoneId, Status> {
         assert!(records > 0, "a snapshot of no records");
-        let most = Self::records_most(device.geometry());
+        let most = self.zone_records(device.geometry());
         assert!(records <= most, "a snapshot of {records} records for a zone of {most}");
         let (old, twin) = (self.current(), self.zones[1 - self.current]);
         if self.twin_dirty {
