@@ -1,0 +1,326 @@
+//! Relocation: live blocks move out of zones with garbage, which are then reset.
+//!
+//! Below a fifth of empty zones, a zone is relocated if its share of garbage is above
+//! 100 - 3 * (20 - f) percent, with f percent of zones empty: ZenFS's rule. While a write waits for
+//! space, any garbage suffices. One zone is relocated at a time, the one with the most garbage.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    AlignedBuffer, BLOCK_BYTES, BlockCount, Command, OOB_BYTES, Payload, ZoneAddress, ZoneId,
+};
+
+use super::core::{Core, Pin, State, Ticket};
+use super::place::Place;
+use crate::error::StoreError;
+use crate::format::{Entry, Tag};
+use crate::ids::{FileId, Incarnation};
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::policy::Need;
+use crate::state::{BlockRun, Phase, Piece};
+
+/// Relocation begins when less of the zones is empty.
+const EMPTY_PERCENT: u64 = 20;
+
+/// How fast the demanded share of garbage falls with each percent of empty zones.
+const SLOPE: u64 = 3;
+
+/// Blocks of a file that were copied.
+struct Copied {
+    file: FileId,
+    offset: u64,
+    bytes: u64,
+    from: BlockRun,
+    to: ZoneAddress,
+}
+
+impl State {
+    /// The zone to be relocated next, if any is worth it. With `is_urgent`, any garbage is.
+    pub(crate) fn victim(&self, is_urgent: bool) -> Option<ZoneId> {
+        let usable = |phase| !matches!(phase, Phase::Metadata | Phase::Unusable);
+        let zones = self.zones.iter().filter(|(_, entry)| usable(entry.phase)).count() as u64;
+        let empty = 100 * self.empty_zones() as u64 / zones.max(1);
+        let least = if is_urgent {
+            0
+        } else if empty < EMPTY_PERCENT {
+            100 - SLOPE * (EMPTY_PERCENT - empty)
+        } else {
+            return None;
+        };
+        let capacity = u64::from(self.zones.capacity().0);
+        let garbage = |zone: ZoneId| self.zones.garbage(zone);
+        let worth = |zone: &ZoneId| {
+            let garbage = u64::from(garbage(*zone));
+            garbage > 0 && 100 * garbage > least * capacity
+        };
+        let sealed = self.zones.iter().map(|(zone, _)| zone);
+        let found = sealed.filter(worth).filter(|zone| !self.reclaim.given_up.contains(zone));
+        found.max_by_key(|zone| garbage(*zone))
+    }
+
+    /// The live pieces of a zone, and whether an extent's tags have to be read first.
+    fn live_pieces(&self, zone: ZoneId) -> Vec<(FileId, Result<Vec<Piece>, usize>)> {
+        let mut found = Vec::new();
+        for (id, file) in self.namespace.files() {
+            for (index, extent) in file.extents.iter().enumerate() {
+                if extent.at.zone == zone {
+                    let pieces = file.extents.pieces(extent.offset, extent.end());
+                    found.push((id, pieces.map_err(|_| index)));
+                }
+            }
+        }
+        found
+    }
+}
+
+impl Core {
+    /// Starts relocation if there is need for it.
+    pub(crate) fn run_reclaim(self: &Rc<Self>) {
+        let mut state = self.state_mut();
+        let is_urgent = state.reclaim.waiting > 0;
+        if state.reclaim.is_running || state.stopped.is_some() || state.victim(is_urgent).is_none()
+        {
+            return;
+        }
+        state.reclaim.is_running = true;
+        drop(state);
+        self.handle.spawn_alone("relocation", self.clone().reclaim());
+    }
+
+    async fn reclaim(self: Rc<Self>) {
+        loop {
+            let victim = {
+                let mut state = self.state_mut();
+                let is_urgent = state.reclaim.waiting > 0;
+                let victim = state.victim(is_urgent).filter(|_| state.stopped.is_none());
+                state.reclaim.is_running = victim.is_some();
+                victim
+            };
+            let Some(victim) = victim else { break };
+            if self.relocate(victim).await.is_err() {
+                self.state_mut().reclaim.given_up.insert(victim);
+            }
+            self.reset_unneeded();
+            self.until_reset(victim).await;
+        }
+        self.space_changed.open();
+    }
+
+    /// Waits until a relocated zone is empty, or in use for another reason.
+    async fn until_reset(&self, zone: ZoneId) {
+        loop {
+            let waits = {
+                let state = self.state();
+                let entry = state.zones.get(zone);
+                let is_pinned = entry.phase == Phase::Sealed && entry.live == 0;
+                let is_on_its_way = entry.phase == Phase::Resetting;
+                state.stopped.is_none() && (is_on_its_way || (is_pinned && entry.readers > 0))
+            };
+            if !waits {
+                return;
+            }
+            self.space_changed.wait().await;
+        }
+    }
+
+    /// Copies all that is live in a zone, and puts it on record.
+    async fn relocate(self: &Rc<Self>, zone: ZoneId) -> Result<(), StoreError> {
+        let (_pin, incarnation) = {
+            let mut state = self.state_mut();
+            state.check_running()?;
+            assert!(state.zones.get(zone).phase == Phase::Sealed, "{zone} is relocated");
+            (Pin::new(self, &mut state, zone), state.zones.get(zone).incarnation)
+        };
+        let mut copied = Vec::new();
+        let copies = self.copy_all(zone, incarnation, &mut copied).await;
+        if !mutant(Mutant::MoveBeforeFlush)
+            && let Err(status) = self.make_durable().await
+        {
+            self.drop_copies(&copied);
+            return Err(StoreError::Device(status));
+        }
+        let ticket = self.record_moves(copied);
+        self.until_durable(ticket).await?;
+        copies
+    }
+
+    /// Copies all that is live in a zone. Copies before an error count.
+    async fn copy_all(
+        self: &Rc<Self>,
+        zone: ZoneId,
+        incarnation: Incarnation,
+        copied: &mut Vec<Copied>,
+    ) -> Result<(), StoreError> {
+        self.load_all_ends(zone, incarnation).await?;
+        let pieces = self.state().live_pieces(zone);
+        for (file, pieces) in pieces {
+            // What changed since the tags were read is left for the next time.
+            for piece in pieces.into_iter().flatten() {
+                self.copy(file, piece, incarnation, copied).await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_copies(&self, copied: &[Copied]) {
+        let mut state = self.state_mut();
+        for copy in copied {
+            state.zones.free(BlockRun { at: copy.to, blocks: copy.from.blocks });
+        }
+    }
+
+    async fn load_all_ends(
+        self: &Rc<Self>,
+        zone: ZoneId,
+        incarnation: Incarnation,
+    ) -> Result<(), StoreError> {
+        let unknown: Vec<_> = {
+            let state = self.state();
+            let unknown = state.live_pieces(zone).into_iter().filter_map(|(file, pieces)| {
+                let index = pieces.err()?;
+                let node = state.namespace.file(file)?;
+                Some((file, node.extents.iter().nth(index)?.clone()))
+            });
+            unknown.collect()
+        };
+        for (file, extent) in unknown {
+            self.load_ends(file, &extent, incarnation).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies the blocks of a piece, in as many writes as room and transfer size demand.
+    async fn copy(
+        self: &Rc<Self>,
+        file: FileId,
+        piece: Piece,
+        incarnation: Incarnation,
+        copied: &mut Vec<Copied>,
+    ) -> Result<(), StoreError> {
+        let most = self.limits.buffer.index();
+        let blocks = piece.starts.len() - 1;
+        let mut done = 0;
+        while done < blocks {
+            let until = blocks.min(done + most);
+            let at = block_at(piece.at, done);
+            let part = Piece { at, starts: piece.starts[done..=until].to_vec() };
+            let hints = match self.state().namespace.file(file) {
+                Some(node) => node.hints,
+                // It was deleted meanwhile.
+                None => return Ok(()),
+            };
+            let need = Need { hints, is_relocation: true };
+            let payload = self.read_verified(file, &part, incarnation).await?;
+            let want = BlockCount(u32::try_from(until - done).expect("at most a transfer"));
+            let place = self.place(need, None, want).await?;
+            let written = part.starts.len().min(place.blocks.index() + 1);
+            let starts = &part.starts[..written];
+            let to = self.write_copy(file, place, starts, &payload).await?;
+            let from = BlockRun { at, blocks: place.blocks };
+            let bytes = starts[written - 1] - starts[0];
+            copied.push(Copied { file, offset: starts[0], bytes, from, to });
+            done += place.blocks.index();
+        }
+        Ok(())
+    }
+
+    /// Writes the first blocks of a payload at a place, with tags for that place.
+    async fn write_copy(
+        self: &Rc<Self>,
+        file: FileId,
+        place: Place,
+        starts: &[u64],
+        payload: &Payload,
+    ) -> Result<ZoneAddress, StoreError> {
+        assert!(starts.len() == place.blocks.index() + 1, "a start for each block, and the end");
+        let mut buffer = AlignedBuffer::unfilled(place.blocks);
+        let blocks = buffer.as_mut().chunks_exact_mut(BLOCK_BYTES);
+        for (block, source) in blocks.zip(payload.iter_blocks()) {
+            block.copy_from_slice(&source);
+        }
+        let payload = self.retag(file, place, starts, buffer);
+        let write = self.device.submit(Command::Write { at: place.at, payload, fua: false });
+        let run = BlockRun { at: place.at, blocks: place.blocks };
+        self.state_mut().zones.add_live(run);
+        let written = write.await;
+        mark(Mark::Relocated);
+        let seals = {
+            let mut state = self.state_mut();
+            state.counters.relocated += u64::from(place.blocks.0);
+            if written.is_err() {
+                let entry = state.zones.get_mut(place.at.zone);
+                entry.must_finish = true;
+                if entry.phase == Phase::Open {
+                    entry.phase = Phase::Sealing;
+                }
+                state.zones.free(run);
+            }
+            state.end_flight(place.at)
+        };
+        if seals {
+            self.start_sealing(place.at.zone);
+        }
+        written.map(|_| place.at).map_err(StoreError::Device)
+    }
+
+    /// Blocks with tags for another place.
+    fn retag(
+        &self,
+        file: FileId,
+        place: Place,
+        starts: &[u64],
+        mut buffer: AlignedBuffer,
+    ) -> Payload {
+        let state = self.state();
+        let incarnation = state.zones.get(place.at.zone).incarnation;
+        let version = state.namespace.file(file).map(|node| node.version).unwrap_or_default();
+        let payload_bytes = self.layout.payload_bytes();
+        let mut metadata = Vec::new();
+        let blocks = buffer.as_mut().chunks_exact_mut(BLOCK_BYTES);
+        for ((index, block), span) in blocks.enumerate().zip(starts.windows(2)) {
+            let bytes = u32::try_from(span[1] - span[0]).expect("bytes of a block");
+            let is_copy = !mutant(Mutant::CopyCounts);
+            let tag = Tag { file, version, offset: span[0], bytes, is_copy };
+            let (payload, inline) = block.split_at_mut(payload_bytes);
+            payload[bytes as usize..].fill(0);
+            let at = block_at(place.at, index);
+            let encoded = tag.encode(self.layout, self.seed, at, incarnation, payload);
+            if self.has_metadata() {
+                metadata.extend(encoded);
+                metadata.resize((index + 1) * OOB_BYTES, 0);
+            } else {
+                inline.copy_from_slice(&encoded);
+            }
+        }
+        Payload::new(buffer.freeze(), metadata.into())
+    }
+
+    /// Points files at the copies of their blocks. Copies of blocks that changed meanwhile are
+    /// garbage.
+    fn record_moves(&self, copied: Vec<Copied>) -> Ticket {
+        let mut state = self.state_mut();
+        for Copied { file, offset, bytes, from, to } in copied {
+            let node = state.namespace.file_mut(file);
+            let moved = node.is_some_and(|node| node.extents.relocate(offset, bytes, from, to));
+            if !moved {
+                mark(Mark::RelocationStale);
+                state.zones.free(BlockRun { at: to, blocks: from.blocks });
+                continue;
+            }
+            let has_name = state.namespace.file(file).is_some_and(|node| node.links > 0);
+            if !has_name {
+                mark(Mark::OrphanRelocated);
+            }
+            let (id, blocks, from_at) = (file, from.blocks, from.at);
+            let entry = Entry::Move { id, offset, bytes, from: from_at, to, blocks };
+            state.record(has_name.then_some(entry), vec![from]);
+        }
+        state.journal.last
+    }
+}
+
+fn block_at(first: ZoneAddress, index: usize) -> ZoneAddress {
+    let index = u32::try_from(index).expect("a block of a zone");
+    ZoneAddress { offset: first.offset.plus(BlockCount(index)), ..first }
+}
