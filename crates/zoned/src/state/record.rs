@@ -104,6 +104,8 @@ impl ZoneSet {
             let record = ZoneRecord { state: ZoneState::Empty, attributes, ..*record };
             set.zones[zone.index()].record = record;
             set.set_state(zone, state);
+            // Setting the state clears attributes that a zone loses when its state changes.
+            set.zones[zone.index()].record.attributes = attributes;
         }
         match set.geometry.max_active {
             Some(limit) if set.active > limit => {

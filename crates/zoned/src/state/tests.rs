@@ -22,6 +22,19 @@ fn at(zone: u32, offset: u32) -> ZoneAddress {
     ZoneAddress::new(ZoneId(zone), offset)
 }
 
+/// A start from records forgot that the drive itself had finished a zone: setting the state of the
+/// imported zone cleared the attribute, as a finish by the host does.
+#[test]
+fn a_zone_finished_by_the_drive_stays_so_across_a_restart() {
+    let mut set = ZoneSet::new(geometry()).unwrap();
+    set.write(at(1, 0), BlockCount(3)).unwrap();
+    set.finish_by_drive(ZONE);
+    let records: Vec<_> = set.export().collect();
+    let again = ZoneSet::import(geometry(), &records).unwrap();
+    assert_eq!(again.record(ZONE), set.record(ZONE));
+    assert!(again.info(ZONE).attributes.contains(ZoneAttributes::FINISHED_BY_DRIVE));
+}
+
 #[test]
 fn a_restart_closes_open_zones_and_forgets_unwritten_ones() {
     let mut set = ZoneSet::new(geometry()).unwrap();
