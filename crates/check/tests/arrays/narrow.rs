@@ -1,12 +1,13 @@
 //! Segments on some columns of the array only.
 
+use bytes::Bytes;
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::log::format::{
-    IndexEntry, Oob, Place, RecordBody, Roster, Seed, SegmentHeader,
+    BlockType, Envelope, IndexEntry, Oob, Place, RecordBody, Roster, Seed, SegmentHeader,
 };
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
-use zoneweave_raid::scheme::{Column, ColumnSet};
+use zoneweave_raid::scheme::{Column, ColumnSet, MAX_COLUMNS};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Payload, ZoneAddress, ZoneId};
 
 use super::{assert_finds, contents, stripes, stripes_of};
@@ -186,10 +187,15 @@ fn a_header_with_a_zone_for_an_absent_column_is_damage() {
     let held = contents(image, &image.check(&[]));
     let (at, drive) = (block(SEALED, 0), &image.drives[0]);
     let first = drive.peek(at, BlockCount(1)).block(0);
-    let mut header = SegmentHeader::decode(&first, ARRAY).unwrap();
-    header.zones[1] = Some(ZoneId(5));
-    let encoded = header.encode(ARRAY);
-    let spoiled = structured_of(encoded, Place::Header, header.generation, Column(0), set(&[1]));
+    let header = SegmentHeader::decode(&first, ARRAY).unwrap();
+    // The engine encodes no such header: a zone for column 1 is put into the block. Zones are last.
+    let length = Envelope::open_of(&first, BlockType::SegmentHeader, ARRAY).unwrap().len();
+    let zone = Envelope::BYTES + length - 4 * (MAX_COLUMNS - 1);
+    let mut encoded = first.to_vec();
+    encoded[zone..zone + 4].copy_from_slice(&5_u32.to_le_bytes());
+    Envelope::seal(&mut encoded, BlockType::SegmentHeader, ARRAY, length);
+    let (encoded, generation) = (Bytes::from(encoded), header.generation);
+    let spoiled = structured_of(encoded, Place::Header, generation, Column(0), set(&[1]));
     drive.overwrite(at, &spoiled);
     let checked = image.check(&[]);
     let findings = &checked.report.findings;
