@@ -1,7 +1,8 @@
 //! Writing one record.
 
+use bytes::Bytes;
 use zoneweave_zoned::{
-    BlockCount, Payload, ReportOptions, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt,
+    BlockCount, OobKind, Payload, ReportOptions, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt,
 };
 
 use crate::event::{Event, Observer};
@@ -31,6 +32,12 @@ pub(crate) async fn write_record(
 ) -> Result<Written, Status> {
     assert!(record.blocks() == BlockCount(1), "a record of {}", record.blocks());
     let unit = device.geometry().write_unit.0;
+    // Drives without metadata reject it.
+    let oob = match device.geometry().oob {
+        OobKind::None => Bytes::new(),
+        _ => record.oob,
+    };
+    let record = Payload { oob, ..record };
     assert!(at.offset.0.is_multiple_of(unit), "a record within a unit, at {at}");
     let written = write_in_tries(device, at, record, unit, observe).await?;
     if written == Written::InPart {

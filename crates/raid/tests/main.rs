@@ -11,6 +11,7 @@ mod golden_array;
 #[path = "golden/image.rs"]
 mod golden_image;
 mod index;
+mod raizn;
 mod recovery;
 mod segments;
 mod support;

@@ -12,7 +12,7 @@ use zoneweave_journal::Seed;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::array::attachment::Membership;
-use crate::array::format::config::ArrayConfig;
+use crate::array::format::config::{ArrayConfig, VolumeKind};
 use crate::array::format::record::MemberState;
 use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::member::Member;
@@ -75,7 +75,11 @@ impl Array {
         assert!(count == columns, "{count} members for {columns} columns");
         let devices = || members.iter().filter_map(|member| member.device.as_ref());
         let volatile = devices().any(|device| device.geometry().volatile_cache);
-        let writethrough = config.log().writethrough.unwrap_or(!volatile);
+        let writethrough = match &config.volume {
+            VolumeKind::Log(log) => log.writethrough,
+            VolumeKind::Zoned(_) => None,
+        };
+        let writethrough = writethrough.unwrap_or(!volatile);
         let mut array = Self {
             seed: Seed::of(config.array),
             config,

@@ -39,6 +39,27 @@ pub struct ArrayConfig {
 pub enum VolumeKind {
     /// A log-structured block volume.
     Log(LogConfig),
+    /// A zoned volume.
+    Zoned(ZonedConfig),
+}
+
+/// Configuration of a zoned volume, fixed when it is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZonedConfig {
+    /// Blocks of a stripe unit.
+    pub unit_blocks: u32,
+    /// Where checksums of blocks are.
+    pub checksums: Checksums,
+}
+
+/// Where a zoned volume keeps the checksums of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Checksums {
+    /// Nowhere: reads are not verified.
+    None = 0,
+    /// In the metadata beside each block.
+    Metadata = 1,
 }
 
 /// Configuration of a log-structured volume, fixed when it is created.
@@ -60,16 +81,38 @@ pub struct LogConfig {
 
 impl ArrayConfig {
     /// The configuration of the log-structured volume on the array.
+    ///
+    /// # Panics
+    /// If another kind of volume is on it: records of another kind do not decode.
     #[must_use]
     pub const fn log(&self) -> &LogConfig {
-        let VolumeKind::Log(log) = &self.volume;
-        log
+        match &self.volume {
+            VolumeKind::Log(log) => log,
+            VolumeKind::Zoned(_) => panic!("a zoned volume has no log"),
+        }
     }
 
     /// The same, to be changed before the array is created.
+    ///
+    /// # Panics
+    /// As [`Self::log`].
     pub const fn log_mut(&mut self) -> &mut LogConfig {
-        let VolumeKind::Log(log) = &mut self.volume;
-        log
+        match &mut self.volume {
+            VolumeKind::Log(log) => log,
+            VolumeKind::Zoned(_) => panic!("a zoned volume has no log"),
+        }
+    }
+
+    /// The configuration of the zoned volume on the array.
+    ///
+    /// # Panics
+    /// If another kind of volume is on it: records of another kind do not decode.
+    #[must_use]
+    pub const fn zoned(&self) -> &ZonedConfig {
+        match &self.volume {
+            VolumeKind::Zoned(zoned) => zoned,
+            VolumeKind::Log(_) => panic!("a log-structured volume has no logical zones"),
+        }
     }
 
     /// Number of segments of the array.

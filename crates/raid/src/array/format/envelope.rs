@@ -44,6 +44,8 @@ pub enum BlockType {
     Directory = 7,
     /// Contents of a checkpoint.
     CheckpointRoot = 8,
+    /// The header of a record in the parity log of a zoned volume.
+    ParityLog = 9,
 }
 
 /// Why a block does not decode.
@@ -63,6 +65,12 @@ pub enum FormatError {
     Type {
         /// Type in the block.
         found: u16,
+    },
+    /// A record of an array with another kind of volume.
+    #[error("a record of a volume of kind {found}, not of this one")]
+    VolumeKind {
+        /// Volume kind in the record.
+        found: u8,
     },
     /// The block belongs to another array.
     #[error("a block of array {found}, not of this one")]

@@ -13,7 +13,9 @@ use zoneweave_journal::{Record, Uuid};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Payload};
 
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::config::{ArrayConfig, LogConfig, VolumeKind, decode_unit, encode_unit};
+use crate::array::format::config::{
+    ArrayConfig, Checksums, LogConfig, VolumeKind, ZonedConfig, decode_unit, encode_unit,
+};
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError, display_uuid};
 use crate::array::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
@@ -22,6 +24,9 @@ use crate::shards::Shard;
 /// The payloads of a kind of volume, and the marks of its blocks. Payloads of kind 0 (none) and 3
 /// (the end of a snapshot) are of every volume.
 pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
+    /// The volume kind in the head of a record.
+    const KIND: u8;
+
     /// No payload: a change of the repeated state.
     const STATE: Self;
 
@@ -184,12 +189,27 @@ struct RawLog {
     reserved: u8,
 }
 
-/// The volume kind of a log-structured volume; 2 is reserved for zoned volumes.
+/// The part of a zoned volume.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawZoned {
+    /// Every start of the volume so far has a number below this.
+    mount_ceiling: U64,
+    unit_blocks: U16,
+    checksums: u8,
+    reserved: [u8; 21],
+}
+
+/// The volume kind of a log-structured volume.
 pub(crate) const LOG: u8 = 1;
+
+/// The volume kind of a zoned volume.
+pub(crate) const ZONED: u8 = 2;
 
 pub(crate) const FIXED: usize = size_of::<RawHead>() + size_of::<RawArray>() + size_of::<RawLog>();
 const _: () = assert!(size_of::<RawHead>() == 64 && size_of::<RawMember>() == 32);
 const _: () = assert!(size_of::<RawArray>() == 48 + 32 * MAX_COLUMNS && size_of::<RawLog>() == 32);
+const _: () = assert!(size_of::<RawZoned>() == size_of::<RawLog>());
 
 /// Bytes available for a record's body.
 pub(crate) const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
@@ -206,7 +226,7 @@ impl<B: VolumeBody> SuperblockRecord<B> {
         let parts = [
             self.raw_head(body.len()).as_bytes(),
             self.raw_array().as_bytes(),
-            self.raw_log().as_bytes(),
+            &self.raw_volume(),
             &body,
         ]
         .concat();
@@ -228,7 +248,7 @@ impl<B: VolumeBody> SuperblockRecord<B> {
             member: self.member.0,
             slot: self.slot.0,
             body_kind: self.body.kind(),
-            volume_kind: LOG,
+            volume_kind: B::KIND,
             reserved: 0,
             array_bytes: length(size_of::<RawArray>()),
             volume_bytes: length(size_of::<RawLog>()),
@@ -268,8 +288,23 @@ impl<B: VolumeBody> SuperblockRecord<B> {
         }
     }
 
-    fn raw_log(&self) -> RawLog {
-        let log = self.config.log();
+    fn raw_volume(&self) -> Vec<u8> {
+        match &self.config.volume {
+            VolumeKind::Log(log) => self.raw_log(log).as_bytes().to_vec(),
+            VolumeKind::Zoned(zoned) => self.raw_zoned(zoned).as_bytes().to_vec(),
+        }
+    }
+
+    fn raw_zoned(&self, zoned: &ZonedConfig) -> RawZoned {
+        RawZoned {
+            mount_ceiling: self.sequence_ceiling.into(),
+            unit_blocks: u16::try_from(zoned.unit_blocks).expect("at most 32").into(),
+            checksums: zoned.checksums as u8,
+            reserved: [0; 21],
+        }
+    }
+
+    fn raw_log(&self, log: &LogConfig) -> RawLog {
         let short = |value: u32| u16::try_from(value).expect("at most 16384").into();
         RawLog {
             volume_blocks: log.volume_blocks.into(),
@@ -298,23 +333,25 @@ impl<B: VolumeBody> SuperblockRecord<B> {
         let (head, rest) = RawHead::ref_from_prefix(payload).map_err(|_| length())?;
         let bytes = |length: U16| usize::from(length.get());
         let (array_part, rest) = rest.split_at_checked(bytes(head.array_bytes)).ok_or(length())?;
-        let (log_part, body) = rest.split_at_checked(bytes(head.volume_bytes)).ok_or(length())?;
+        let (volume, body) = rest.split_at_checked(bytes(head.volume_bytes)).ok_or(length())?;
         if body.len() != bytes(head.body_bytes) {
             return Err(FormatError::Field { field: "body length" });
         }
-        if head.volume_kind != LOG {
-            return Err(FormatError::Field { field: "volume kind" });
+        if head.volume_kind != B::KIND {
+            return Err(FormatError::VolumeKind { found: head.volume_kind });
         }
         let raw = RawArray::ref_from_bytes(array_part).map_err(|_| length())?;
-        let log = RawLog::ref_from_bytes(log_part).map_err(|_| length())?;
-        let config = decode_config(array, raw, log)?;
+        let (volume, ceilings) = decode_volume(head.volume_kind, volume)?;
+        let config = decode_config(array, raw, volume)?;
         B::check_config(&config)?;
         let columns = config.scheme.columns();
         if usize::from(head.slot) >= columns {
             return Err(FormatError::Field { field: "slot" });
         }
-        let numbers = [log.sequence_ceiling, log.segment_ceiling, head.epoch, head.record_sequence];
-        if numbers.iter().any(|number| number.get() >= NUMBER_LIMIT) {
+        let [sequence_ceiling, segment_ceiling] = ceilings;
+        let numbers =
+            [sequence_ceiling, segment_ceiling, head.epoch.get(), head.record_sequence.get()];
+        if numbers.iter().any(|number| *number >= NUMBER_LIMIT) {
             return Err(FormatError::Field { field: "ceiling" });
         }
         let members = raw.members[..columns].iter().map(decode_member);
@@ -326,8 +363,8 @@ impl<B: VolumeBody> SuperblockRecord<B> {
             slot: Column(head.slot),
             member: MemberUuid(head.member),
             members: members.collect::<Result<_, _>>()?,
-            sequence_ceiling: log.sequence_ceiling.get(),
-            segment_ceiling: SegmentId(log.segment_ceiling.get()),
+            sequence_ceiling,
+            segment_ceiling: SegmentId(segment_ceiling),
             body: B::decode(head.body_kind, body, &config)?,
             config,
         })
@@ -341,7 +378,7 @@ fn small(value: usize) -> u8 {
 fn decode_config(
     array: ArrayUuid,
     raw: &RawArray,
-    log: &RawLog,
+    volume: VolumeKind,
 ) -> Result<ArrayConfig, FormatError> {
     let field = |field| FormatError::Field { field };
     let arrangement = Arrangement::of_code(raw.arrangement).ok_or(field("arrangement"))?;
@@ -360,9 +397,27 @@ fn decode_config(
         zone_capacity: BlockCount(raw.zone_capacity.get()),
         zones: raw.zones.get(),
         shard: shard.ok_or(field("shard"))?,
-        volume: VolumeKind::Log(decode_log(log)?),
+        volume,
     };
     Ok(config)
+}
+
+/// The volume's configuration, and its ceilings of sequences and segment numbers.
+fn decode_volume(kind: u8, bytes: &[u8]) -> Result<(VolumeKind, [u64; 2]), FormatError> {
+    let length = |_| FormatError::Field { field: "length" };
+    if kind == ZONED {
+        let raw = RawZoned::read_from_bytes(bytes).map_err(|_| length(()))?;
+        let checksums = match raw.checksums {
+            0 => Checksums::None,
+            1 => Checksums::Metadata,
+            _ => return Err(FormatError::Field { field: "checksums" }),
+        };
+        let zoned = ZonedConfig { unit_blocks: raw.unit_blocks.get().into(), checksums };
+        return Ok((VolumeKind::Zoned(zoned), [raw.mount_ceiling.get(), SegmentId::FIRST.0]));
+    }
+    let raw = RawLog::read_from_bytes(bytes).map_err(|_| length(()))?;
+    let ceilings = [raw.sequence_ceiling.get(), raw.segment_ceiling.get()];
+    Ok((VolumeKind::Log(decode_log(&raw)?), ceilings))
 }
 
 fn decode_log(raw: &RawLog) -> Result<LogConfig, FormatError> {

@@ -15,7 +15,7 @@ use super::{BlockType, Envelope, FormatError, Oob, Place, Seed};
 use crate::array::format::bounds::LBA_LIMIT;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::envelope::ArrayUuid;
-use crate::array::format::record::{BODY_BYTES, VolumeBody};
+use crate::array::format::record::{BODY_BYTES, LOG, VolumeBody};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 /// A superblock record of a log-structured volume.
@@ -93,6 +93,8 @@ impl RecordBody {
 }
 
 impl VolumeBody for RecordBody {
+    const KIND: u8 = LOG;
+
     const STATE: Self = Self::State;
 
     fn snapshot_end(records: u32) -> Self {
@@ -196,7 +198,7 @@ mod tests {
 
     use super::*;
     use crate::array::format::numbers::SegmentId;
-    use crate::array::format::record::{FIXED, LOG, MemberEntry, MemberState, MemberUuid};
+    use crate::array::format::record::{FIXED, MemberEntry, MemberState, MemberUuid};
     use crate::log::format::Remains;
     use crate::scheme::Arrangement;
     use crate::shards::Shard;
@@ -271,7 +273,7 @@ mod tests {
         assert_eq!(block[at], LOG);
         block[at] = 2;
         Envelope::seal(&mut block, BlockType::Superblock, record.config.array, FIXED);
-        let error = FormatError::Field { field: "volume kind" };
+        let error = FormatError::VolumeKind { found: 2 };
         assert_eq!(SuperblockRecord::decode(&block), Err(error));
     }
 

@@ -1,0 +1,173 @@
+//! The parts that all tasks of a running zoned volume share.
+
+use std::cell::{Cell, Ref, RefCell, RefMut};
+use std::collections::BTreeSet;
+
+use zoneweave_erasure::Code;
+use zoneweave_journal::Seed;
+use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::{Status, ZoneSet};
+
+use crate::array::format::config::Checksums;
+use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::numbers::SegmentId;
+use crate::array::format::record::MemberState;
+use crate::array::repair::rebuild::RebuildState;
+use crate::array::state::Array;
+use crate::array::superblock_logs::SuperblockLog;
+use crate::array::volume::{ArrayVolume, VolumeNumbers};
+use crate::raizn::format::body::{Mount, PublishedMount, REBUILT_ZONES, RebuiltZones, ZonedBody};
+use crate::raizn::layout::Layout;
+use crate::raizn::parity_log::ParityLog;
+use crate::raizn::zone::LogicalZone;
+use crate::scheme::{Column, ColumnSet};
+
+/// Everything that decisions are made from.
+pub(crate) struct State {
+    pub(crate) array: Array,
+    /// The states of the logical zones, as users see them.
+    pub(crate) zones: ZoneSet,
+    /// By number.
+    pub(crate) logical: Vec<LogicalZone>,
+    /// The parity log of each member.
+    pub(crate) logs: Vec<ParityLog>,
+    /// The mount whose parity log counts.
+    pub(crate) published: Mount,
+    /// The next mount.
+    pub(crate) next_mount: u64,
+    /// Zones whose next write waits for resources of the drives.
+    pub(crate) starved: BTreeSet<u32>,
+}
+
+/// The shared parts of a zoned volume.
+pub(crate) struct Core {
+    /// Clock and task spawner.
+    pub(crate) handle: Handle,
+    /// The state for all decisions.
+    pub(crate) state: RefCell<State>,
+    pub(crate) layout: Layout,
+    pub(crate) code: Code,
+    pub(crate) array: ArrayUuid,
+    pub(crate) seed: Seed,
+    pub(crate) checksums: Checksums,
+    /// The superblock zones of all members.
+    pub(crate) superblock: SuperblockLog,
+    /// Opened by every change that a waiting task may react to.
+    pub(crate) changed: Gate,
+    /// One membership change, rebuild or scrub at a time.
+    pub(crate) admin: Semaphore,
+    /// The rebuild, while one runs, and its limit.
+    pub(crate) rebuild: RebuildState,
+    /// Whether the volume is being closed.
+    pub(crate) closing: Cell<bool>,
+}
+
+impl State {
+    /// The members without the column of a zone.
+    #[must_use]
+    pub(crate) fn lost_columns(&self, zone: u32) -> ColumnSet {
+        self.missing().union(self.logical[zone as usize].absent)
+    }
+
+    /// The members without a drive.
+    #[must_use]
+    pub(crate) fn missing(&self) -> ColumnSet {
+        let members = self.array.scheme().iter().zip(&self.array.members);
+        members.filter(|(_, member)| member.device.is_none()).map(|(column, _)| column).collect()
+    }
+
+    /// Takes a member out. Returns whether it was in service.
+    pub(crate) fn evict(&mut self, column: Column, reason: &str) -> bool {
+        if !self.array.evict(column, reason) {
+            return false;
+        }
+        self.array.stop_if_too_few();
+        true
+    }
+
+    /// The zones that have the column of a member that is being rebuilt.
+    fn rebuilt(&self) -> Vec<ZonedBody> {
+        let mut records = Vec::new();
+        for (column, member) in self.array.scheme().iter().zip(&self.array.members) {
+            if member.entry.state != MemberState::Rebuilding {
+                continue;
+            }
+            for (first, zones) in (0..)
+                .step_by(REBUILT_ZONES as usize)
+                .zip(self.logical.chunks(REBUILT_ZONES as usize))
+            {
+                let mut bits = vec![0; zones.len().div_ceil(8)];
+                for (at, zone) in zones.iter().enumerate() {
+                    let has = !zone.absent.contains(column);
+                    bits[at / 8] |= u8::from(has) << (at % 8);
+                }
+                records.push(ZonedBody::Rebuilt(RebuiltZones { column, first, bits }));
+            }
+        }
+        records
+    }
+
+    /// All current records.
+    fn snapshot(&self) -> Vec<ZonedBody> {
+        let records = self.logical.iter().map(|zone| &zone.record);
+        let known = records.filter(|record| {
+            record.generation > 0 || record.finished.is_some() || !record.junk.is_empty()
+        });
+        let mut bodies = ZonedBody::of_zones(known.cloned());
+        bodies.extend(self.rebuilt());
+        bodies.push(ZonedBody::Published(PublishedMount(self.published)));
+        bodies
+    }
+}
+
+impl Core {
+    /// The status with which commands end once writes have stopped.
+    pub(crate) const STOPPED: Status = Status::WriteFault;
+
+    /// Whether writes have stopped.
+    #[must_use]
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.state.borrow().array.stopped.is_some()
+    }
+}
+
+impl ArrayVolume for Core {
+    type Body = ZonedBody;
+
+    fn array(&self) -> Ref<'_, Array> {
+        Ref::map(self.state.borrow(), |state| &state.array)
+    }
+
+    fn array_mut(&self) -> RefMut<'_, Array> {
+        RefMut::map(self.state.borrow_mut(), |state| &mut state.array)
+    }
+
+    fn superblock(&self) -> &SuperblockLog {
+        &self.superblock
+    }
+
+    fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    fn changed(&self) -> &Gate {
+        &self.changed
+    }
+
+    fn numbers(&self) -> VolumeNumbers {
+        let next_mount = self.state.borrow().next_mount;
+        VolumeNumbers {
+            next_sequence: next_mount,
+            sequence_ceiling: next_mount,
+            segment_ceiling: SegmentId::FIRST,
+        }
+    }
+
+    fn snapshot(&self, _last: &ZonedBody) -> Vec<ZonedBody> {
+        self.state.borrow().snapshot()
+    }
+
+    fn evict(&self, column: Column, reason: &str) -> bool {
+        self.state.borrow_mut().evict(column, reason)
+    }
+}

@@ -1,0 +1,307 @@
+//! The arithmetic mapping of a logical zone to its columns (RAIZN §4.1, Fig. 2).
+//!
+//! A logical zone has one zone on each member, its *columns*. A stripe has D data units and P
+//! parity units of `unit` blocks, one on each column, all at the same offset. Parity rotates from
+//! stripe to stripe, and the first column rotates from zone to zone. Nothing is looked up.
+//!
+//! Offsets are blocks: *logical* ones in the logical zone, *column* ones in a member's zone.
+
+use zoneweave_journal::SEARCHED_ZONES;
+use zoneweave_zoned::{BlockCount, Geometry, ZoneId};
+
+use crate::scheme::{Column, Role, Scheme};
+
+/// Zones of each member before its first column: those of the superblock log, two of which are in
+/// use, and those of the parity log.
+pub(crate) const RESERVED_ZONES: u32 = FIRST_LOG_ZONE + 3;
+const _: () = assert!(LOG_ZONES == 3 && SEARCHED_ZONES == 4);
+
+/// The first zone of the parity log, behind those that are searched for superblock records.
+pub(crate) const FIRST_LOG_ZONE: u32 = 4;
+
+/// Zones of each member's parity log: one is written, one may be the previous one until its
+/// checkpoint is durable, and one is free for the checkpoint of the next start.
+pub(crate) const LOG_ZONES: usize = 3;
+
+/// The most blocks of a stripe unit: 128 KiB.
+pub(crate) const UNIT_BLOCKS_MOST: u32 = 32;
+
+/// The shape of every logical zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    scheme: Scheme,
+    unit: u32,
+    /// Stripes of a zone.
+    stripes: u32,
+    /// Logical zones.
+    zones: u32,
+}
+
+/// The place of a logical block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) stripe: u32,
+    /// The number of its data unit in the stripe.
+    pub(crate) role: Role,
+    /// Its number in the unit.
+    pub(crate) within: u32,
+    pub(crate) column: Column,
+    /// Its column offset.
+    pub(crate) at: u32,
+}
+
+impl Layout {
+    /// The shape on members with so many zones of so many blocks; `None` if no logical zone fits.
+    #[must_use]
+    pub(crate) fn new(scheme: Scheme, unit: u32, capacity: BlockCount, zones: u32) -> Option<Self> {
+        let stripes = capacity.0.checked_div(unit)?;
+        let zones = zones.checked_sub(RESERVED_ZONES)?;
+        let blocks = u64::from(stripes) * u64::from(unit) * scheme.data() as u64;
+        let fits = stripes > 0 && zones > 0 && blocks <= u64::from(u32::MAX / 2);
+        fits.then_some(Self { scheme, unit, stripes, zones })
+    }
+
+    #[must_use]
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.scheme
+    }
+
+    /// The zone of each member that holds its column of a logical zone.
+    #[must_use]
+    pub(crate) fn column_zone(zone: u32) -> ZoneId {
+        ZoneId(RESERVED_ZONES + zone)
+    }
+
+    /// Blocks of a stripe unit.
+    #[must_use]
+    pub(crate) fn unit(&self) -> u32 {
+        self.unit
+    }
+
+    /// Logical zones.
+    #[must_use]
+    pub(crate) fn zones(&self) -> u32 {
+        self.zones
+    }
+
+    /// Data units of a stripe.
+    #[must_use]
+    pub(crate) fn data(&self) -> u32 {
+        u32::try_from(self.scheme.data()).expect("at most 32 chunks")
+    }
+
+    /// Logical blocks of a stripe.
+    #[must_use]
+    pub(crate) fn stripe_blocks(&self) -> u32 {
+        self.unit * self.data()
+    }
+
+    /// Logical blocks of a zone.
+    #[must_use]
+    pub(crate) fn zone_blocks(&self) -> u32 {
+        self.stripes * self.stripe_blocks()
+    }
+
+    /// Blocks of a column.
+    #[must_use]
+    pub(crate) fn column_blocks(&self) -> u32 {
+        self.stripes * self.unit
+    }
+
+    /// The stripe of a logical block.
+    #[must_use]
+    pub(crate) fn stripe_of(&self, block: u32) -> u32 {
+        block / self.stripe_blocks()
+    }
+
+    /// The first logical block of a stripe.
+    #[must_use]
+    pub(crate) fn stripe_start(&self, stripe: u32) -> u32 {
+        stripe * self.stripe_blocks()
+    }
+
+    /// The first column offset of a stripe.
+    #[must_use]
+    pub(crate) fn row_start(&self, stripe: u32) -> u32 {
+        stripe * self.unit
+    }
+
+    /// The stripe of a column offset.
+    #[must_use]
+    pub(crate) fn stripe_at(&self, at: u32) -> u32 {
+        at / self.unit
+    }
+
+    /// The column of a role in a stripe.
+    #[must_use]
+    pub(crate) fn column_of(&self, zone: u32, stripe: u32, role: Role) -> Column {
+        self.scheme.column_of(role, zone + stripe)
+    }
+
+    /// The role of a column in a stripe.
+    #[must_use]
+    pub(crate) fn role_of(&self, zone: u32, stripe: u32, column: Column) -> Role {
+        self.scheme.role_of(column, zone + stripe)
+    }
+
+    /// The roles of parity.
+    pub(crate) fn parity_roles(&self) -> impl Iterator<Item = Role> + use<> {
+        (self.scheme.data()..self.scheme.columns()).map(Role::of)
+    }
+
+    /// The number of a parity role among these, 0 for P.
+    #[must_use]
+    pub(crate) fn parity_number(&self, role: Role) -> u8 {
+        let number = role.index().checked_sub(self.scheme.data()).expect("a role of parity");
+        u8::try_from(number).expect("at most 32 chunks")
+    }
+
+    /// The place of a logical block.
+    #[must_use]
+    pub(crate) fn place(&self, zone: u32, block: u32) -> Place {
+        let stripe = self.stripe_of(block);
+        let in_stripe = block - self.stripe_start(stripe);
+        let role = Role::of((in_stripe / self.unit) as usize);
+        let within = in_stripe % self.unit;
+        let column = self.column_of(zone, stripe, role);
+        Place { stripe, role, within, column, at: self.row_start(stripe) + within }
+    }
+
+    /// The number in its stripe of the block `within` of a data unit.
+    #[must_use]
+    pub(crate) fn in_stripe(&self, role: Role, within: u32) -> u32 {
+        u32::from(role.0) * self.unit + within
+    }
+
+    /// Column offset behind the last block of a column when the zone is written up to `end`: its
+    /// data below `end`, and its parity of complete stripes.
+    #[must_use]
+    pub(crate) fn column_end(&self, zone: u32, column: Column, end: u32) -> u32 {
+        let stripe = self.stripe_of(end);
+        let rest = end - self.stripe_start(stripe);
+        if rest == 0 {
+            return self.row_start(stripe);
+        }
+        let role = self.role_of(zone, stripe, column);
+        let partial = match self.scheme.is_data(role) {
+            true => rest.saturating_sub(self.in_stripe(role, 0)).min(self.unit),
+            false => 0,
+        };
+        self.row_start(stripe) + partial
+    }
+
+    /// Blocks of the longest unit of a stripe written up to `rest` of its blocks: parity has as
+    /// many.
+    #[must_use]
+    pub(crate) fn parity_blocks(&self, rest: u32) -> u32 {
+        rest.min(self.unit)
+    }
+
+    /// The pieces of a logical range, one for each unit that it touches: the place of the first
+    /// block, and the length.
+    pub(crate) fn pieces(
+        &self,
+        zone: u32,
+        start: u32,
+        blocks: u32,
+    ) -> impl Iterator<Item = (u32, Place, u32)> + use<> {
+        let layout = *self;
+        let end = start + blocks;
+        let mut next = start;
+        std::iter::from_fn(move || {
+            let place = (next < end).then(|| layout.place(zone, next))?;
+            let (at, length) = (next, (layout.unit - place.within).min(end - next));
+            next += length;
+            Some((at, place, length))
+        })
+    }
+}
+
+/// Active zones of each member that a zoned volume keeps for itself: two of the superblock log, and
+/// three of the parity log while a start writes its own.
+pub(crate) const ACTIVE_RESERVE: u32 = 5;
+
+/// The geometry of the volume on members of these geometries.
+///
+/// The limits of open and active zones are the lowest of the members, less what the volume needs
+/// for itself; `None` if nothing is left.
+#[must_use]
+pub(crate) fn volume_geometry<'a>(
+    layout: &Layout,
+    members: impl Iterator<Item = &'a Geometry> + Clone,
+) -> Option<Geometry> {
+    let least = |limit: fn(&Geometry) -> Option<u32>| members.clone().filter_map(limit).min();
+    let usable = |limit: Option<u32>| match limit {
+        None => Some(None),
+        Some(limit) => limit.checked_sub(ACTIVE_RESERVE).filter(|left| *left > 0).map(Some),
+    };
+    let max_active = usable(least(|geometry| geometry.max_active))?;
+    let max_open = usable(least(|geometry| geometry.max_open))?;
+    let zone_capacity = BlockCount(layout.zone_blocks());
+    Some(Geometry {
+        oob: zoneweave_zoned::OobKind::None,
+        max_open,
+        max_active: max_active.or(max_open),
+        append_limit: MAX_TRANSFER,
+        max_transfer: MAX_TRANSFER,
+        volatile_cache: members.clone().any(|geometry| geometry.volatile_cache),
+        ..Geometry::new(layout.zones(), zone_capacity)
+    })
+}
+
+/// The largest read, write or append of a zoned volume: 4 MiB.
+const MAX_TRANSFER: BlockCount = BlockCount(1024);
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn layouts() -> impl Strategy<Value = Layout> {
+        (1_usize..5, 1_usize..3, 1_u32..9, 1_u32..6).prop_map(|(data, parity, unit, stripes)| {
+            let scheme = Scheme::new(data, parity).unwrap();
+            Layout::new(scheme, unit, BlockCount(unit * stripes), RESERVED_ZONES + 7).unwrap()
+        })
+    }
+
+    proptest! {
+        /// Written one block after the other, each block lands at the end of its column, and each
+        /// parity unit behind the last block of its stripe.
+        #[test]
+        fn columns_are_written_in_order(layout in layouts(), zone in 0_u32..7) {
+            let mut ends = vec![0; layout.scheme().columns()];
+            for block in 0..layout.zone_blocks() {
+                for column in layout.scheme().iter() {
+                    let end = layout.column_end(zone, column, block);
+                    prop_assert_eq!(end, ends[column.index()], "block {} of {}", block, column);
+                }
+                let place = layout.place(zone, block);
+                prop_assert_eq!(place.at, ends[place.column.index()]);
+                ends[place.column.index()] += 1;
+                if (block + 1) % layout.stripe_blocks() == 0 {
+                    for role in layout.parity_roles() {
+                        ends[layout.column_of(zone, place.stripe, role).index()] += layout.unit();
+                    }
+                }
+            }
+            prop_assert!(ends.iter().all(|end| *end == layout.column_blocks()));
+        }
+
+        #[test]
+        fn pieces_cover_the_range_once(layout in layouts(), zone in 0_u32..7, at: u32, length: u32) {
+            let start = at % layout.zone_blocks();
+            let blocks = 1 + length % (layout.zone_blocks() - start);
+            let mut next = start;
+            for (at, place, length) in layout.pieces(zone, start, blocks) {
+                prop_assert_eq!(at, next);
+                for i in 0..length {
+                    let one = layout.place(zone, at + i);
+                    prop_assert_eq!((one.column, one.at), (place.column, place.at + i));
+                }
+                next += length;
+            }
+            prop_assert_eq!(next, start + blocks);
+        }
+    }
+}

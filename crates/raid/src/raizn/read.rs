@@ -1,0 +1,303 @@
+//! Reads: each block is verified, or reconstructed from the other columns of its stripe.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use zoneweave_zoned::{
+    AlignedBuffer, BLOCK_BYTES, BlockCount, Payload, Status, ZoneAddress, zero_blocks,
+};
+
+use crate::array::format::config::Checksums;
+use crate::array::io::MemberIo;
+use crate::raizn::core::Core;
+use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
+use crate::raizn::layout::{Layout, Place};
+use crate::raizn::stripe::Block;
+use crate::scheme::{Column, Role};
+
+/// A read that a reset of the zone has to wait for, from its admission on.
+pub(crate) struct Reader {
+    pub(crate) core: Rc<Core>,
+    pub(crate) zone: u32,
+    /// Resets admitted before it.
+    pub(crate) resets: u64,
+}
+
+impl Reader {
+    /// Admits a read.
+    pub(crate) fn begin(core: &Rc<Core>, zone: u32) -> Self {
+        let mut state = core.state.borrow_mut();
+        let logical = &mut state.logical[zone as usize];
+        let resets = logical.resets_admitted;
+        *logical.readers.entry(resets).or_default() += 1;
+        Self { core: core.clone(), zone, resets }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        {
+            let mut state = self.core.state.borrow_mut();
+            let logical = &mut state.logical[self.zone as usize];
+            let readers = logical.readers.get_mut(&self.resets).expect("it was counted");
+            *readers -= 1;
+            if *readers > 0 {
+                return;
+            }
+            logical.readers.remove(&self.resets);
+        }
+        self.core.pump(self.zone);
+    }
+}
+
+impl Core {
+    /// Reads blocks that are written, once their writes have completed.
+    pub(crate) async fn read_written(
+        self: &Rc<Self>,
+        reader: &Reader,
+        start: u32,
+        blocks: u32,
+    ) -> Result<Vec<Bytes>, Status> {
+        let zone = reader.zone;
+        loop {
+            let changed = {
+                let state = self.state.borrow();
+                let logical = &state.logical[zone as usize];
+                if (logical.resets_done, logical.completed) >= (reader.resets, start + blocks) {
+                    break;
+                }
+                if state.array.stopped.is_some() {
+                    return Err(Self::STOPPED);
+                }
+                logical.changed.clone()
+            };
+            changed.wait().await;
+        }
+        let pieces = self.layout.pieces(zone, start, blocks);
+        let reads = pieces.map(|(_, place, length)| self.read_piece(zone, place, length));
+        let mut data = Vec::with_capacity(blocks as usize);
+        for piece in join_all(reads).await {
+            data.extend(piece?.into_iter().map(|block| block.data));
+        }
+        Ok(data)
+    }
+
+    /// Reads blocks of one data unit.
+    async fn read_piece(
+        self: &Rc<Self>,
+        zone: u32,
+        place: Place,
+        length: u32,
+    ) -> Result<Vec<Block>, Status> {
+        let found = self.fetch(zone, place.column, place.at, length).await;
+        assert!(found.len() == length as usize, "{} of {length} blocks", found.len());
+        if found.iter().all(Option::is_some) {
+            return Ok(found.into_iter().flatten().collect());
+        }
+        let within = place.within..place.within + length;
+        let rebuilt = self.reconstruct(zone, place.stripe, place.role, within).await;
+        let mut blocks = Vec::with_capacity(found.len());
+        for (found, rebuilt) in found.into_iter().zip(rebuilt) {
+            let one = found.or(rebuilt);
+            blocks.push(one.ok_or(Status::UnrecoveredRead)?);
+        }
+        Ok(blocks)
+    }
+
+    /// Reads blocks of a column. `None` for a block that cannot be read or does not verify.
+    pub(crate) async fn fetch(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        at: u32,
+        count: u32,
+    ) -> Vec<Option<Block>> {
+        let mut found = Vec::with_capacity(count as usize);
+        let mut next = at;
+        while next < at + count {
+            let (is_lost, is_junk, until) = {
+                let state = self.state.borrow();
+                let (is_junk, until) = state.logical[zone as usize].is_junk(column, next);
+                (state.lost_columns(zone).contains(column), is_junk, until)
+            };
+            let end = until.min(at + count);
+            if is_lost {
+                found.resize(count as usize, None);
+                break;
+            }
+            if is_junk {
+                let state = self.state.borrow();
+                let relocated = &state.logical[zone as usize].columns[column.index()].relocated;
+                found.extend((next..end).map(|at| relocated.get(&at).cloned()));
+            } else {
+                found.extend(self.fetch_in_place(zone, column, next..end).await);
+            }
+            next = end;
+        }
+        found
+    }
+
+    /// Reads blocks in their places.
+    async fn fetch_in_place(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        at: Range<u32>,
+    ) -> Vec<Option<Block>> {
+        let address = |at: u32| ZoneAddress::new(Layout::column_zone(zone), at);
+        let count = at.end - at.start;
+        if let Ok(payload) = self.read_zone(column, address(at.start), BlockCount(count)).await {
+            return self.verified(zone, column, at.start, &payload);
+        }
+        let mut found = Vec::with_capacity(count as usize);
+        for at in at {
+            let read = match count {
+                1 => Err(Status::UnrecoveredRead),
+                // Only some of the blocks may be unreadable.
+                _ => self.read_zone(column, address(at), BlockCount(1)).await,
+            };
+            found.push(read.ok().and_then(|one| self.verified(zone, column, at, &one).pop()?));
+        }
+        found
+    }
+
+    /// The blocks of a payload that verify.
+    fn verified(&self, zone: u32, column: Column, at: u32, read: &Payload) -> Vec<Option<Block>> {
+        let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let blocks = read.iter_blocks().enumerate();
+        let blocks: Vec<_> = blocks
+            .map(|(index, data)| {
+                let at = at + u32::try_from(index).expect("a short read");
+                self.verify(zone, generation, column, at, data, read.oob_of(index))
+            })
+            .collect();
+        let wrong = blocks.iter().filter(|block| block.is_none()).count() as u64;
+        if wrong > 0 {
+            self.state.borrow_mut().array.members[column.index()].errors.checksum += wrong;
+        }
+        blocks
+    }
+
+    /// A block of a column, if it is the one that belongs there.
+    pub(crate) fn verify(
+        &self,
+        zone: u32,
+        generation: u64,
+        column: Column,
+        at: u32,
+        data: Bytes,
+        oob: &[u8],
+    ) -> Option<Block> {
+        if self.checksums == Checksums::None {
+            return Some(Block { data, sum: 0 });
+        }
+        let found = BlockMetadata::open(self.seed, oob, &data)?;
+        let (kind, block) = self.identity(zone, column, at);
+        let expected = BlockMetadata { sum: found.sum, zone, generation, block, kind };
+        (found == expected).then_some(Block { data, sum: found.sum })
+    }
+
+    /// The kind of the block at a place, and its number in the metadata.
+    pub(crate) fn identity(&self, zone: u32, column: Column, at: u32) -> (Kind, u32) {
+        let layout = &self.layout;
+        let stripe = layout.stripe_at(at);
+        let role = layout.role_of(zone, stripe, column);
+        let within = at - layout.row_start(stripe);
+        match layout.scheme().is_data(role) {
+            true => (Kind::Data, layout.stripe_start(stripe) + layout.in_stripe(role, within)),
+            false => (Kind::Parity, at),
+        }
+    }
+
+    /// Reconstructs blocks of a unit from the other columns. `None` for blocks of which too many
+    /// others are lost.
+    pub(crate) async fn reconstruct(
+        self: &Rc<Self>,
+        zone: u32,
+        stripe: u32,
+        wanted: Role,
+        within: Range<u32>,
+    ) -> Vec<Option<Block>> {
+        let layout = &self.layout;
+        if let Some(blocks) = self.buffered(zone, stripe, wanted, within.clone()) {
+            return blocks.into_iter().map(Some).collect();
+        }
+        let completed = self.state.borrow().logical[zone as usize].completed;
+        let rest = completed.saturating_sub(layout.stripe_start(stripe));
+        let at = layout.row_start(stripe) + within.start;
+        let count = within.end - within.start;
+        let roles = || (0..layout.scheme().columns()).map(Role::of);
+        let reads = roles().map(|role| async move {
+            if role == wanted {
+                return Vec::new();
+            }
+            self.fetch(zone, layout.column_of(zone, stripe, role), at, count).await
+        });
+        let read = join_all(reads).await;
+        let zeros = zero_blocks(BlockCount(1));
+        let mut blocks = Vec::with_capacity(count as usize);
+        for (index, within) in within.enumerate() {
+            let chunks: Vec<Option<Block>> = roles()
+                .zip(&read)
+                .map(|(role, read)| {
+                    let is_data = layout.scheme().is_data(role);
+                    if is_data && layout.in_stripe(role, within) >= rest {
+                        return (role != wanted).then(|| Block { data: zeros.clone(), sum: 0 });
+                    }
+                    read.get(index).cloned().flatten()
+                })
+                .collect();
+            let rebuilt = self.decode(&chunks, wanted);
+            blocks.push(rebuilt.filter(|block| self.is_right(zone, stripe, wanted, within, block)));
+        }
+        blocks
+    }
+
+    /// Blocks of a unit from the stripe's buffer, if its data is in memory.
+    fn buffered(
+        &self,
+        zone: u32,
+        stripe: u32,
+        role: Role,
+        within: Range<u32>,
+    ) -> Option<Vec<Block>> {
+        if !self.layout.scheme().is_data(role) {
+            return None;
+        }
+        let state = self.state.borrow();
+        let buffer = state.logical[zone as usize].stripe(stripe)?;
+        within.map(|within| buffer.block(self.layout.in_stripe(role, within)).cloned()).collect()
+    }
+
+    /// Computes the block of one role from those of others.
+    pub(crate) fn decode(&self, chunks: &[Option<Block>], wanted: Role) -> Option<Block> {
+        let data: Vec<_> = chunks.iter().map(|c| c.as_ref().map(|c| &c.data[..])).collect();
+        let sums: Vec<_> = chunks.iter().map(|c| c.as_ref().map(|c| c.sum.to_le_bytes())).collect();
+        let sums: Vec<_> = sums.iter().map(|sum| sum.as_ref().map(|sum| &sum[..])).collect();
+        let mut output = AlignedBuffer::unfilled(BlockCount(1));
+        let mut sum = [0; 4];
+        self.code.reconstruct(&data, &mut [(wanted.index(), output.as_mut())]).ok()?;
+        self.code.reconstruct(&sums, &mut [(wanted.index(), &mut sum)]).ok()?;
+        Some(Block { data: output.freeze(), sum: u32::from_le_bytes(sum) })
+    }
+
+    /// Whether a reconstructed data block has the checksum that was reconstructed with it.
+    pub(crate) fn is_right(
+        &self,
+        zone: u32,
+        stripe: u32,
+        role: Role,
+        within: u32,
+        block: &Block,
+    ) -> bool {
+        assert!(block.data.len() == BLOCK_BYTES, "a block of {} bytes", block.data.len());
+        if self.checksums == Checksums::None || !self.layout.scheme().is_data(role) {
+            return true;
+        }
+        let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let number = self.layout.stripe_start(stripe) + self.layout.in_stripe(role, within);
+        data_sum(self.seed, zone, generation, number, &block.data) == block.sum
+    }
+}

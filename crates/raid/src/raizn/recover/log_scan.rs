@@ -1,0 +1,141 @@
+//! Reads the parity log of a member.
+//!
+//! Blocks are hostile: a record counts if its header and all its blocks verify, it is of the
+//! published mount, and its places exist. Behind a damaged block the next header is looked for.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt};
+
+use crate::raizn::core::Core;
+use crate::raizn::format::body::Mount;
+use crate::raizn::format::log_record::{LogHeader, LogKind};
+use crate::raizn::layout::LOG_ZONES;
+use crate::raizn::parity_log::ParityLog;
+use crate::raizn::stripe::Block;
+use crate::raizn::write::column::write_pointer;
+
+/// Blocks read at a time.
+const READ_BLOCKS: u32 = 1024;
+
+/// A record of a parity log.
+pub(crate) struct LogRecord {
+    pub(crate) header: LogHeader,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// What a parity log holds of the published mount.
+#[derive(Default)]
+pub(crate) struct LogScan {
+    pub(crate) records: Vec<LogRecord>,
+    /// Zones with such records, by index.
+    pub(crate) used: BTreeSet<usize>,
+    /// Zones with any block, by index.
+    pub(crate) written: BTreeSet<usize>,
+}
+
+impl Core {
+    /// Reads a member's parity log.
+    ///
+    /// # Errors
+    /// If the drive does not report its zones.
+    pub(crate) async fn scan_log(
+        &self,
+        device: &dyn ZonedDevice,
+        published: Mount,
+    ) -> Result<LogScan, Status> {
+        let mut scan = LogScan::default();
+        for index in 0..LOG_ZONES {
+            let zone = ParityLog::zone(index);
+            let written = write_pointer(device, zone).await?;
+            if written == 0 {
+                continue;
+            }
+            scan.written.insert(index);
+            let mut blocks: Vec<Option<Bytes>> = Vec::new();
+            for first in (0..written).step_by(READ_BLOCKS as usize) {
+                let count = READ_BLOCKS.min(written - first);
+                let at = ZoneAddress::new(zone, first);
+                blocks.extend(read_blocks(device, at, count).await);
+                // Records of other mounts are not worth reading on.
+                if first == 0 && !self.is_published(&blocks, published) {
+                    blocks.clear();
+                    break;
+                }
+            }
+            let before = scan.records.len();
+            self.take_records(&blocks, published, &mut scan.records);
+            if scan.records.len() > before {
+                scan.used.insert(index);
+            }
+        }
+        Ok(scan)
+    }
+
+    /// Whether any of these blocks is a header of the published mount, or none is a header at all.
+    fn is_published(&self, blocks: &[Option<Bytes>], published: Mount) -> bool {
+        let headers = blocks.iter().flatten();
+        let mut mounts = headers
+            .filter_map(|block| LogHeader::decode(block, self.array).ok())
+            .map(|header| header.mount)
+            .peekable();
+        mounts.peek().is_none() || mounts.any(|mount| mount == published)
+    }
+
+    fn take_records(
+        &self,
+        blocks: &[Option<Bytes>],
+        published: Mount,
+        records: &mut Vec<LogRecord>,
+    ) {
+        let mut at = 0;
+        while at < blocks.len() {
+            let header = blocks[at].as_ref().and_then(|b| LogHeader::decode(b, self.array).ok());
+            at += 1;
+            let Some(header) = header.filter(|header| self.has_places(header)) else { continue };
+            let count = header.sums.len();
+            let Some(behind) = blocks.get(at..at + count) else { break };
+            let verified = behind.iter().enumerate().map(|(index, block)| {
+                let block = block.clone().filter(|b| header.verifies(self.seed, index, b))?;
+                Some(Block { data: block, sum: header.sums[index][1] })
+            });
+            if let Some(blocks) = verified.collect::<Option<Vec<_>>>() {
+                at += count;
+                if header.mount == published {
+                    records.push(LogRecord { header, blocks });
+                }
+            }
+        }
+    }
+
+    /// Whether the places that a header names exist.
+    fn has_places(&self, header: &LogHeader) -> bool {
+        let layout = &self.layout;
+        header.zone < layout.zones()
+            && match header.kind {
+                LogKind::Parity { parity, end, within } => {
+                    usize::from(parity) < layout.scheme().parity()
+                        && end < layout.zone_blocks()
+                        && end % layout.stripe_blocks() != 0
+                        && within + header.blocks() <= layout.unit()
+                }
+                LogKind::Relocated { at } => {
+                    at.saturating_add(header.blocks()) <= layout.column_blocks()
+                }
+            }
+    }
+}
+
+/// Blocks of a zone; `None` for unreadable ones.
+async fn read_blocks(device: &dyn ZonedDevice, at: ZoneAddress, count: u32) -> Vec<Option<Bytes>> {
+    if let Ok(payload) = device.read_in_pieces(at, BlockCount(count)).await {
+        return payload.iter_blocks().map(Some).collect();
+    }
+    let mut blocks = Vec::with_capacity(count as usize);
+    for offset in at.offset.0..at.offset.0 + count {
+        let read = device.read(ZoneAddress::new(at.zone, offset), BlockCount(1)).await;
+        blocks.push(read.ok().map(|payload| payload.block(0)));
+    }
+    blocks
+}

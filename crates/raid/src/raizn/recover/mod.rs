@@ -1,0 +1,20 @@
+//! Starting a zoned volume: its members, and what a crash left of its zones.
+//!
+//! 1. [`decisions`] collects the states of zones from superblock records.
+//! 2. The start takes a mount number that no other start has, durably.
+//! 3. `log_scan` reads the parity logs of the published mount.
+//! 4. `judge` finds how far a zone is readable, and its contents behind the last stripe that all
+//!    members hold; `repair` puts missing blocks in their places, or in memory where junk is there.
+//! 5. `publish` writes what counts to a fresh zone of each parity log, flushes, and records the
+//!    states of all zones with the mount in one snapshot. Only then are users served.
+//!
+//! Each step is harmless to repeat after a crash inside it. Until the last snapshot is durable, the
+//! next start reads the same records. Blocks that a start has put in place are those that the next
+//! one expects there.
+
+pub(crate) mod decisions;
+pub(crate) mod judge;
+pub(crate) mod log_scan;
+pub(crate) mod open;
+pub(crate) mod publish;
+pub(crate) mod repair;

@@ -1,0 +1,260 @@
+//! Opens the volume of an array.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use thiserror::Error;
+use zoneweave_erasure::Code;
+use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::{
+    Geometry, ImportError, ZoneAttributes, ZoneInfo, ZoneOffset, ZoneRecord as ZoneStateRecord,
+    ZoneSet, ZoneState,
+};
+
+use crate::array::error::AssemblyError;
+use crate::array::format::record::{MemberState, SuperblockRecord};
+use crate::array::health::Members;
+use crate::array::offered::OfferedDrive;
+use crate::array::repair::rebuild::RebuildState;
+use crate::array::start::assemble::{
+    Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
+};
+use crate::array::start::quorum::{choose, too_few};
+use crate::array::stop::StopReason;
+use crate::array::superblock_logs::SuperblockLog;
+use crate::raizn::core::{Core, State};
+use crate::raizn::format::body::{Mount, ZonedBody};
+use crate::raizn::format::zone_record::ZoneRecord;
+use crate::raizn::layout::{Layout, volume_geometry};
+use crate::raizn::parity_log::ParityLog;
+use crate::raizn::recover::decisions::Decisions;
+use crate::raizn::recover::log_scan::LogScan;
+use crate::raizn::recover::repair::{Leftover, report};
+use crate::raizn::volume::Volume;
+use crate::raizn::zone::LogicalZone;
+
+/// How to start a zoned volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Start with half of the members or fewer, as long as data can be read. This mints a new
+    /// lineage, so members left out can join again only as new drives.
+    pub force: bool,
+    /// A random number, used where a new lineage is minted.
+    pub lineage: u64,
+}
+
+/// What a start found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenReport {
+    /// The role of each drive, in the order offered.
+    pub drives: Vec<DriveVerdict>,
+    /// Blocks that are in parity logs because a crash left something in their places.
+    pub relocated_blocks: u64,
+}
+
+/// Why a zoned volume does not start.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// The members cannot be determined.
+    #[error("{0}")]
+    Assembly(#[from] AssemblyError),
+    /// The drives leave nothing for the volume.
+    #[error(
+        "the drives of array {name} allow too few open or active zones: the volume keeps {} for itself",
+        crate::raizn::layout::ACTIVE_RESERVE
+    )]
+    TooFewActiveZones {
+        /// Name of the array.
+        name: String,
+    },
+    /// Members failed while the volume was being recovered.
+    #[error("the volume cannot be started: {0}")]
+    Stopped(StopReason),
+    /// The states of the zones contradict each other.
+    #[error("the volume cannot be started: {0}")]
+    Zones(#[from] ImportError),
+}
+
+/// Starts the volume of an array.
+///
+/// # Errors
+/// An [`OpenError`] with the reason; nothing is lost.
+pub async fn open(
+    handle: &Handle,
+    offered: Vec<OfferedDrive>,
+    options: OpenOptions,
+) -> Result<(Volume, OpenReport), OpenError> {
+    let (drives, mut verdicts) = read_drives::<ZonedBody>(offered).await;
+    let newest = newest_records(&drives);
+    let chosen = choose(&newest, options.force);
+    let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
+    let chosen = chosen.clone();
+    let slots = place_members(&chosen, &drives, &newest, &mut verdicts)?;
+    let scheme = chosen.config.scheme;
+    let missing = scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
+    if !scheme.survives(missing) {
+        return Err(too_few(&chosen, slots.iter().flatten().count()).into());
+    }
+    let forced = forced.then_some(options.lineage);
+    let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
+    core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
+    recover(&core, mount, published).await?;
+    let columns = |zone: &LogicalZone| -> u64 {
+        zone.columns.iter().map(|column| column.relocated.len() as u64).sum()
+    };
+    let relocated_blocks = core.state.borrow().logical.iter().map(columns).sum();
+    Ok((Volume::new(core), OpenReport { drives: verdicts, relocated_blocks }))
+}
+
+/// The shared parts of the volume that the chosen record describes, the number of this mount, and
+/// the published one.
+fn assemble(
+    handle: &Handle,
+    chosen: &SuperblockRecord<ZonedBody>,
+    drives: &[Option<Drive<ZonedBody>>],
+    slots: &[Option<usize>],
+    forced: Option<u64>,
+) -> Result<(Rc<Core>, Mount, Mount), OpenError> {
+    let config = &chosen.config;
+    let zoned = config.zoned();
+    let layout = Layout::new(config.scheme, zoned.unit_blocks, config.zone_capacity, config.zones);
+    let layout = layout.expect("records of impossible volumes do not decode");
+    let ours: Vec<_> = slots.iter().flatten().filter_map(|at| drives[*at].as_ref()).collect();
+    let geometries = ours.iter().map(|drive| drive.offered.device.geometry());
+    let too_few_active = || OpenError::TooFewActiveZones { name: config.name.clone() };
+    let geometry = volume_geometry(&layout, geometries).ok_or_else(too_few_active)?;
+    let records =
+        || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
+    let newest = |of: fn(&SuperblockRecord<ZonedBody>) -> u64| records().map(of).max().unwrap_or(0);
+    let record_sequence = newest(|record| record.record_sequence);
+    let newest_epoch = newest(|record| record.epoch);
+    let mount = Mount(newest(|record| record.sequence_ceiling).max(1));
+    let closed = ours.iter().filter_map(|drive| drive.records.scan.since_snapshot()).flatten();
+    let decisions = Decisions::of(closed);
+    let published = decisions.published.unwrap_or(Mount::NONE);
+    let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
+    let mut array = assembled(chosen, drives, slots, newest_epoch, forced.is_some());
+    if let Some(lineage) = forced {
+        array.epoch.lineage = lineage;
+        array.membership_dirty = true;
+    }
+    let capacity = config.zone_capacity.0;
+    let parity_logs = config.scheme.iter().map(|_| ParityLog::at(0, 0, capacity)).collect();
+    let state = State {
+        zones: ZoneSet::new(geometry).map_err(ImportError::from)?,
+        logical: logical_zones(&layout, &decisions, &array),
+        logs: parity_logs,
+        published,
+        next_mount: mount.0 + 1,
+        starved: BTreeSet::new(),
+        array,
+    };
+    let core = Core {
+        handle: handle.clone(),
+        code: Code::new(config.scheme.data(), config.scheme.parity()).expect("1 to 32 chunks"),
+        array: config.array,
+        seed: state.array.seed,
+        checksums: zoned.checksums,
+        layout,
+        state: RefCell::new(state),
+        superblock: SuperblockLog::new(logs, record_sequence),
+        changed: Gate::new(),
+        admin: Semaphore::new(1),
+        rebuild: RebuildState::default(),
+        closing: Cell::new(false),
+    };
+    Ok((Rc::new(core), mount, published))
+}
+
+/// The zones as records have them, without contents.
+fn logical_zones(
+    layout: &Layout,
+    decisions: &Decisions,
+    array: &crate::array::state::Array,
+) -> Vec<LogicalZone> {
+    let columns = layout.scheme().columns();
+    let zones = (0..layout.zones()).map(|zone| {
+        let mut record = decisions.zones.get(&zone).cloned().unwrap_or(ZoneRecord::new(zone));
+        record.finished = record.finished.map(|end| end.min(layout.zone_blocks()));
+        let mut logical = LogicalZone::new(record, 0, columns);
+        let members = layout.scheme().iter().zip(&array.members);
+        let lacks = members.filter(|(column, member)| {
+            member.entry.state == MemberState::Rebuilding && !decisions.is_rebuilt(*column, zone)
+        });
+        logical.absent = lacks.map(|(column, _)| column).collect();
+        logical
+    });
+    zones.collect()
+}
+
+/// Recovers all zones and publishes the mount.
+async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), OpenError> {
+    let members = core.state.borrow().array.writable_members();
+    let mut reports: Vec<Option<Vec<ZoneInfo>>> = vec![None; core.layout.scheme().columns()];
+    let mut logs: Vec<LogScan> = reports.iter().map(|_| LogScan::default()).collect();
+    let scans = members.iter().map(|(column, device)| async move {
+        let scan = core.scan_log(&**device, published).await;
+        (*column, device, report(&**device).await, scan)
+    });
+    for (column, device, report, log) in futures_util::future::join_all(scans).await {
+        match (report, log) {
+            (Ok(report), Ok(log)) => {
+                reports[column.index()] = Some(report);
+                logs[column.index()] = log;
+            }
+            (Err(status), _) | (_, Err(status)) if core.is_of_member(column, device) => {
+                core.fail_member(column, status);
+            }
+            _ => {}
+        }
+    }
+    let mut leftovers = Vec::new();
+    for zone in 0..core.layout.zones() {
+        leftovers.push(core.recover_zone(zone, &reports, &logs).await);
+    }
+    assert!(leftovers.len() == core.layout.zones() as usize, "every zone was recovered");
+    let excess = core.finish_excess();
+    for zone in &excess {
+        leftovers[*zone as usize] = Leftover::Finish;
+    }
+    core.publish(mount, &logs).await.map_err(OpenError::Stopped)?;
+    for (zone, leftover) in (0..).zip(leftovers) {
+        let done = match leftover {
+            Leftover::Nothing => Ok(()),
+            Leftover::Reset => core.reset_columns(zone).await,
+            Leftover::Finish => core.complete_finish(zone).await,
+        };
+        if done.is_err() {
+            let stopped = core.state.borrow().array.stopped;
+            return Err(OpenError::Stopped(stopped.unwrap_or(StopReason::BeyondRedundancy)));
+        }
+    }
+    let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
+    core.state.borrow_mut().zones = zones;
+    Ok(())
+}
+
+/// The states of the zones, as users see them.
+fn zone_states(state: &State, zone_blocks: u32) -> Result<ZoneSet, ImportError> {
+    let geometry: Geometry = state.zones.geometry().clone();
+    let records = state.logical.iter().map(|zone| {
+        let (end, finished) = (zone.completed, zone.record.finished.is_some());
+        ZoneStateRecord {
+            state: match end {
+                _ if finished || end == zone_blocks => ZoneState::Full,
+                0 => ZoneState::Empty,
+                _ => ZoneState::Closed,
+            },
+            write_pointer: ZoneOffset(end),
+            resets: zone.record.generation,
+            attributes: match zone.record.by_volume {
+                true => ZoneAttributes::FINISHED_BY_DRIVE,
+                false => ZoneAttributes::NONE,
+            },
+        }
+    });
+    let records: Vec<_> = records.collect();
+    assert!(records.len() == geometry.zones as usize, "a state for each zone");
+    ZoneSet::import(geometry, &records)
+}

@@ -1,0 +1,406 @@
+//! Repairs of a zone after a crash: every column gets the blocks of the readable part that it
+//! lacks.
+//!
+//! Blocks behind a column's write pointer are written in place. Where the column has been written
+//! beyond the readable part, it holds *junk*; blocks of the readable part whose places hold junk
+//! stay in memory until `publish` writes them to the parity log.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    Payload, ReportOptions, Status, ZoneAddress, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::array::format::config::Checksums;
+use crate::raizn::core::Core;
+use crate::raizn::format::log_record::LogKind;
+use crate::raizn::format::metadata::BlockMetadata;
+use crate::raizn::format::zone_record::Junk;
+use crate::raizn::layout::Layout;
+use crate::raizn::recover::judge::{ColumnTail, PartialParity, Readable, ZoneTail};
+use crate::raizn::recover::log_scan::LogScan;
+use crate::raizn::stripe::Block;
+use crate::raizn::zone::LogicalZone;
+use crate::scheme::{Column, Role};
+
+/// Damaged blocks of a column that a start replaces by relocated ones.
+const REPLACED_MOST: usize = 4;
+
+/// What remains to be done for a zone once the start is published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leftover {
+    Nothing,
+    /// Its columns have to be emptied.
+    Reset,
+    /// The parity of its last stripe may not be in place.
+    Finish,
+}
+
+impl Core {
+    /// Finds what is readable of a zone and completes its columns. `reports` are the members' zones
+    /// by slot, `logs` their parity logs.
+    pub(crate) async fn recover_zone(
+        self: &Rc<Self>,
+        zone: u32,
+        reports: &[Option<Vec<ZoneInfo>>],
+        logs: &[LogScan],
+    ) -> Leftover {
+        if self.state.borrow().logical[zone as usize].record.resetting {
+            return Leftover::Reset;
+        }
+        self.load_relocated(zone, logs);
+        let ends = self.column_ends(zone, reports);
+        let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let records = logs.iter().flat_map(|log| &log.records);
+        // The only block of a zone may be on a lost member.
+        let is_logged = records
+            .map(|record| &record.header)
+            .any(|header| header.zone == zone && header.generation == generation);
+        if ends.iter().flatten().all(|end| *end == 0) && !is_logged {
+            let finished = self.state.borrow().logical[zone as usize].record.finished;
+            return if finished.is_some() { Leftover::Finish } else { Leftover::Nothing };
+        }
+        let tail = self.read_tail(zone, &ends, logs).await;
+        let readable = self.judge(&tail);
+        if readable.end == 0 && tail.finished.is_none() {
+            return Leftover::Reset;
+        }
+        // The data of a finished zone was durable before the zone was.
+        if tail.finished.is_none() {
+            self.complete_columns(&tail, &readable).await;
+        }
+        self.enter(&tail, readable)
+    }
+
+    /// Takes the relocated blocks of a zone from the logs.
+    fn load_relocated(&self, zone: u32, logs: &[LogScan]) {
+        let mut state = self.state.borrow_mut();
+        let logical = &mut state.logical[zone as usize];
+        let generation = logical.record.generation;
+        for (column, log) in self.layout.scheme().iter().zip(logs) {
+            for record in &log.records {
+                let LogKind::Relocated { at } = record.header.kind else { continue };
+                if record.header.zone != zone || record.header.generation != generation {
+                    continue;
+                }
+                for (at, block) in (at..).zip(&record.blocks) {
+                    if logical.is_junk(column, at).0 {
+                        let relocated = &mut logical.columns[column.index()].relocated;
+                        relocated.insert(at, block.clone());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The write pointer of each column; `None` for columns that are lost.
+    fn column_ends(&self, zone: u32, reports: &[Option<Vec<ZoneInfo>>]) -> Vec<Option<u32>> {
+        let lost = self.state.borrow().lost_columns(zone);
+        let physical = Layout::column_zone(zone);
+        let columns = self.layout.scheme().iter().zip(reports);
+        let ends = columns.map(|(column, report)| {
+            let info = report.as_ref()?.get(physical.index())?;
+            let is_there = !lost.contains(column) && info.state != ZoneState::Offline;
+            is_there.then(|| info.write_pointer.0.min(self.layout.column_blocks()))
+        });
+        ends.collect()
+    }
+
+    /// The first place of a column without its block.
+    fn first_missing(&self, zone: u32, column: Column, end: u32) -> u32 {
+        let state = self.state.borrow();
+        let logical = &state.logical[zone as usize];
+        let relocated = &logical.columns[column.index()].relocated;
+        for junk in logical.junk_of(column) {
+            let missing = (junk.start..junk.end).find(|at| !relocated.contains_key(at));
+            if let Some(missing) = missing {
+                return missing.min(end);
+            }
+        }
+        end
+    }
+
+    /// Reads all columns behind the last stripe that every member holds.
+    async fn read_tail(
+        self: &Rc<Self>,
+        zone: u32,
+        ends: &[Option<u32>],
+        logs: &[LogScan],
+    ) -> ZoneTail {
+        let layout = &self.layout;
+        let (finished, generation) = {
+            let state = self.state.borrow();
+            let record = &state.logical[zone as usize].record;
+            (record.finished, record.generation)
+        };
+        let columns = || layout.scheme().iter().zip(ends);
+        let missing = columns()
+            .filter_map(|(column, end)| Some(self.first_missing(zone, column, (*end)?)))
+            .min()
+            .unwrap_or(0);
+        let first_stripe = match finished {
+            Some(end) => layout.stripe_of(end),
+            None => layout.stripe_at(missing),
+        };
+        let mut tails = Vec::new();
+        for (column, end) in columns() {
+            let mut tail = ColumnTail {
+                is_present: end.is_some(),
+                write_pointer: end.unwrap_or(0),
+                ..ColumnTail::default()
+            };
+            let start = layout.row_start(first_stripe);
+            let until = self.last_there(zone, column, tail.write_pointer);
+            if tail.is_present && start < until {
+                let blocks = self.fetch(zone, column, start, until - start).await;
+                let there = (start..).zip(blocks);
+                tail.blocks = there.filter_map(|(at, block)| Some((at, block?))).collect();
+            }
+            tails.push(tail);
+        }
+        let mut parity = PartialParity::default();
+        for (column, log) in layout.scheme().iter().zip(logs) {
+            let of_zone = |record: &&crate::raizn::recover::log_scan::LogRecord| {
+                record.header.zone == zone && record.header.generation == generation
+            };
+            let records = log.records.iter().filter(of_zone);
+            records.for_each(|record| parity.add(self, zone, column, record));
+        }
+        ZoneTail { zone, first_stripe, columns: tails, parity, finished }
+    }
+
+    /// Column offset behind the last place that may hold a block.
+    fn last_there(&self, zone: u32, column: Column, write_pointer: u32) -> u32 {
+        let state = self.state.borrow();
+        let relocated = &state.logical[zone as usize].columns[column.index()].relocated;
+        let last = relocated.last_key_value().map_or(0, |(at, _)| at + 1);
+        // Relocated blocks lie before the write pointer: junk was written there.
+        assert!(last <= write_pointer.max(last), "places of a column");
+        write_pointer.max(last)
+    }
+
+    /// Gives every column the blocks of the readable part that it lacks.
+    async fn complete_columns(self: &Rc<Self>, tail: &ZoneTail, readable: &Readable) {
+        let present = self.layout.scheme().iter().filter(|c| tail.columns[c.index()].is_present);
+        let columns = present.map(|column| self.complete_column(tail, readable, column));
+        futures_util::future::join_all(columns).await;
+    }
+
+    async fn complete_column(
+        self: &Rc<Self>,
+        tail: &ZoneTail,
+        readable: &Readable,
+        column: Column,
+    ) {
+        let layout = &self.layout;
+        let (zone, own) = (tail.zone, &tail.columns[column.index()]);
+        let start = layout.row_start(tail.first_stripe);
+        let end = layout.column_end(zone, column, readable.end);
+        let mut behind: Vec<Block> = Vec::new();
+        let mut misplaced: BTreeMap<u32, Block> = BTreeMap::new();
+        for at in start..end {
+            if own.blocks.contains_key(&at) {
+                assert!(behind.is_empty(), "a block behind the write pointer");
+                continue;
+            }
+            let block = self.block_at(readable, zone, column, at);
+            match at < own.write_pointer {
+                true => {
+                    misplaced.insert(at, block);
+                }
+                false => behind.push(block),
+            }
+        }
+        self.note_junk(zone, column, own.write_pointer, end, misplaced);
+        let device = self.state.borrow().array.members[column.index()].device.clone();
+        if let (Some(device), false) = (device, behind.is_empty()) {
+            let first = own.write_pointer.max(start);
+            let payload = self.column_payload(zone, column, first, &behind);
+            let at = ZoneAddress::new(Layout::column_zone(zone), first);
+            self.write_in_tries(column, &device, at, payload).await;
+        }
+    }
+
+    /// The block of the readable part that belongs to a place.
+    fn block_at(&self, readable: &Readable, zone: u32, column: Column, at: u32) -> Block {
+        let layout = &self.layout;
+        let stripe = layout.stripe_at(at);
+        let within = at - layout.row_start(stripe);
+        let first = readable.stripes.first().expect("the tail has a stripe").stripe;
+        let buffer = &readable.stripes[(stripe - first) as usize];
+        let role = layout.role_of(zone, stripe, column);
+        if layout.scheme().is_data(role) {
+            let block = buffer.block(layout.in_stripe(role, within));
+            return block.expect("it is in the readable part").clone();
+        }
+        let parity = usize::from(layout.parity_number(role));
+        let rest = layout.stripe_blocks();
+        let blocks = buffer.parity(layout, &self.code, rest, within..within + 1);
+        let block = blocks.into_iter().nth(parity).expect("a block of each parity unit");
+        block.into_blocks().next().expect("one block")
+    }
+
+    fn column_payload(&self, zone: u32, column: Column, at: u32, blocks: &[Block]) -> Payload {
+        let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let mut oob = Vec::new();
+        if self.checksums == Checksums::Metadata {
+            for (at, contents) in (at..).zip(blocks) {
+                let (kind, block) = self.identity(zone, column, at);
+                let metadata = BlockMetadata { sum: contents.sum, zone, generation, block, kind };
+                oob.extend_from_slice(&metadata.seal(self.seed, &contents.data));
+            }
+        }
+        let data = blocks.iter().map(|block| block.data.clone()).collect();
+        Payload { data, oob: oob.into() }
+    }
+
+    /// Records what a column holds behind the readable part, and the blocks whose places hold
+    /// something else.
+    fn note_junk(
+        &self,
+        zone: u32,
+        column: Column,
+        write_pointer: u32,
+        end: u32,
+        misplaced: BTreeMap<u32, Block>,
+    ) {
+        let mut state = self.state.borrow_mut();
+        let logical = &mut state.logical[zone as usize];
+        let mut junk: Vec<_> = logical.junk_of(column).copied().collect();
+        let behind = Junk { column, start: end, end: write_pointer };
+        junk.extend((end < write_pointer).then_some(behind));
+        // Damaged blocks can be reconstructed; a few may be replaced as well.
+        let misplaced = if misplaced.len() > REPLACED_MOST { BTreeMap::new() } else { misplaced };
+        junk.extend(misplaced.keys().map(|at| Junk { column, start: *at, end: at + 1 }));
+        let relocated = &mut logical.columns[column.index()].relocated;
+        relocated.split_off(&end);
+        relocated.extend(misplaced);
+        logical.record.junk.retain(|one| one.column != column);
+        logical.record.junk.extend(merged(junk));
+        logical.record.junk.sort_unstable();
+    }
+
+    /// Enters the readable part of a zone in the state.
+    fn enter(&self, tail: &ZoneTail, readable: Readable) -> Leftover {
+        let layout = &self.layout;
+        let mut state = self.state.borrow_mut();
+        let logical = &mut state.logical[tail.zone as usize];
+        let end = tail.finished.unwrap_or(readable.end);
+        logical.submitted = end;
+        logical.completed = end;
+        logical.persisted = end;
+        for column in layout.scheme().iter() {
+            let next = layout.column_end(tail.zone, column, end);
+            logical.columns[column.index()].next = next;
+        }
+        let last = layout.stripe_of(end);
+        let partial = readable.stripes.into_iter().filter(|stripe| stripe.stripe == last);
+        logical.stripes = partial.collect();
+        if tail.finished.is_none() {
+            return Leftover::Nothing;
+        }
+        let rest = end - layout.stripe_start(last);
+        let is_whole = logical.stripe(last).is_some_and(|stripe| stripe.filled() == rest);
+        let lacks = layout.parity_roles().filter(|role: &Role| {
+            let own = &tail.columns[layout.column_of(tail.zone, last, *role).index()];
+            let row = layout.row_start(last);
+            let there = |within: u32| own.blocks.contains_key(&(row + within));
+            own.is_present && !(0..layout.parity_blocks(rest)).all(there)
+        });
+        let lacking: Vec<_> = lacks.map(|role| layout.column_of(tail.zone, last, role)).collect();
+        for role in layout.parity_roles().filter(|_| rest > 0) {
+            let column = layout.column_of(tail.zone, last, role);
+            let there = tail.columns[column.index()].write_pointer.max(layout.row_start(last));
+            let whole = layout.row_start(last) + layout.parity_blocks(rest);
+            logical.columns[column.index()].next = match lacking.contains(&column) {
+                true => there.min(whole),
+                false => whole,
+            };
+        }
+        if rest == 0 || lacking.is_empty() || !is_whole {
+            logical.stripes.clear();
+            return Leftover::Nothing;
+        }
+        Leftover::Finish
+    }
+}
+
+impl Core {
+    /// Finishes zones that would take more resources than there are, as a drive does then (NVMe
+    /// zone attribute ZFC), and returns them.
+    ///
+    /// * Blocks that may yet be relocated have to fit the parity log of each member.
+    /// * A power failure may have taken the last blocks of full zones, so that more zones are
+    ///   partly written than the drives allow.
+    pub(crate) fn finish_excess(&self) -> BTreeSet<u32> {
+        let mut state = self.state.borrow_mut();
+        let most = relocated_most(state.array.config.zone_capacity.0);
+        let mut finished = BTreeSet::new();
+        for column in self.layout.scheme().iter() {
+            while let Some(zone) = excess_junk(&state.logical, column, most) {
+                finish(&mut state.logical[zone as usize]);
+                finished.insert(zone);
+            }
+        }
+        let zone_blocks = self.layout.zone_blocks();
+        let allowed = state.zones.geometry().max_active.unwrap_or(u32::MAX);
+        let active = state.logical.iter_mut().filter(|zone| zone.is_active(zone_blocks));
+        for zone in active.skip(allowed as usize) {
+            finish(zone);
+            finished.insert(zone.record.zone);
+        }
+        finished
+    }
+}
+
+/// Finishes a zone where it ends.
+fn finish(zone: &mut LogicalZone) {
+    assert!(zone.record.finished.is_none(), "a zone is finished once");
+    zone.record.finished = Some(zone.completed);
+    zone.record.by_volume = true;
+}
+
+/// The zone with the most junk in a column that its next blocks would meet, if so much might be
+/// relocated that the parity log has no room.
+fn excess_junk(zones: &[LogicalZone], column: Column, most: u32) -> Option<u32> {
+    let to_come = |zone: &LogicalZone| {
+        let next = zone.columns[column.index()].next;
+        let behind = zone.junk_of(column).map(|junk| junk.end - junk.start.max(next).min(junk.end));
+        if zone.record.finished.is_some() { 0 } else { behind.sum() }
+    };
+    let there = zones.iter().map(|zone| zone.columns[column.index()].relocated.len());
+    let there = u32::try_from(there.sum::<usize>()).expect("columns have fewer blocks");
+    let total = there + zones.iter().map(to_come).sum::<u32>();
+    let largest = zones.iter().max_by_key(|zone| to_come(zone)).filter(|zone| to_come(zone) > 0);
+    largest.filter(|_| total > most).map(|zone| zone.record.zone)
+}
+
+/// Relocated blocks of a member that its parity log has room for: its checkpoint, with a header
+/// for each, then takes a quarter of a zone, and partial parity another one.
+fn relocated_most(zone_capacity: u32) -> u32 {
+    zone_capacity / 8
+}
+
+/// Ranges of a column in order, those that overlap or touch in one.
+fn merged(mut junk: Vec<Junk>) -> Vec<Junk> {
+    junk.sort_unstable();
+    let mut merged: Vec<Junk> = Vec::new();
+    for one in junk {
+        match merged.last_mut() {
+            Some(last) if one.start <= last.end => last.end = last.end.max(one.end),
+            _ => merged.push(one),
+        }
+    }
+    merged
+}
+
+/// The zones of a member.
+///
+/// # Errors
+/// The drive's status.
+pub(crate) async fn report(device: &dyn ZonedDevice) -> Result<Vec<ZoneInfo>, Status> {
+    let zones = device.geometry().zones;
+    let report = device.report_by(zoneweave_zoned::ZoneId(0), zones, ReportOptions::default());
+    Ok(report.await?.zones)
+}

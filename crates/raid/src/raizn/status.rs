@@ -1,0 +1,113 @@
+//! The state of a zoned volume, for users.
+
+use serde::Serialize;
+use zoneweave_zoned::ZoneState;
+
+use crate::array::format::record::MemberState;
+use crate::array::member::MemberErrors;
+use crate::array::repair::rebuild::Progress;
+use crate::raizn::core::Core;
+
+/// The state of a zoned volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeStatus {
+    /// Name of the array.
+    pub name: String,
+    /// Level, data and parity units, such as `raid5 4+1`.
+    pub scheme: String,
+    /// Bytes of a stripe unit.
+    pub unit_bytes: u64,
+    /// Whether reads are verified.
+    pub checksums: bool,
+    /// Logical zones.
+    pub zones: ZoneCounts,
+    /// The members, by slot.
+    pub members: Vec<MemberStatus>,
+    /// Blocks that are in parity logs because a crash left something in their places.
+    pub relocated_blocks: u64,
+    /// The rebuild, while one runs.
+    pub rebuild: Option<Progress>,
+    /// Why writes are refused, if they are.
+    pub stopped: Option<String>,
+}
+
+/// Logical zones by state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ZoneCounts {
+    /// Nothing written.
+    pub empty: u32,
+    /// Open, implicitly or explicitly.
+    pub open: u32,
+    /// Partly written and closed.
+    pub closed: u32,
+    /// Written to the end, or finished.
+    pub full: u32,
+    /// Never written again.
+    pub read_only: u32,
+    /// Lost.
+    pub offline: u32,
+}
+
+/// A member of the volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MemberStatus {
+    /// Its slot.
+    pub slot: u8,
+    /// Whether it has its column of every zone.
+    pub online: bool,
+    /// Whether it is being rebuilt.
+    pub rebuilding: bool,
+    /// Zones that lack its column.
+    pub zones_missing: u32,
+    /// Why it is out of service, if it is.
+    pub failure: Option<String>,
+    /// Errors since the start.
+    pub errors: MemberErrors,
+}
+
+impl VolumeStatus {
+    pub(crate) fn of(core: &Core) -> Self {
+        let state = core.state.borrow();
+        let mut zones = ZoneCounts::default();
+        for record in state.zones.export() {
+            let count = match record.state {
+                ZoneState::Empty => &mut zones.empty,
+                ZoneState::ImplicitlyOpen | ZoneState::ExplicitlyOpen => &mut zones.open,
+                ZoneState::Closed => &mut zones.closed,
+                ZoneState::Full => &mut zones.full,
+                ZoneState::ReadOnly => &mut zones.read_only,
+                ZoneState::Offline => &mut zones.offline,
+            };
+            *count += 1;
+        }
+        let members = state.array.scheme().iter().zip(&state.array.members);
+        let members = members.map(|(column, member)| {
+            let lacks = |zone: &&crate::raizn::zone::LogicalZone| zone.absent.contains(column);
+            MemberStatus {
+                slot: column.0,
+                online: member.is_in_full_service(),
+                rebuilding: member.entry.state == MemberState::Rebuilding
+                    && member.device.is_some(),
+                zones_missing: count_of(state.logical.iter().filter(lacks).count()),
+                failure: member.failure.clone(),
+                errors: member.errors,
+            }
+        });
+        let columns = || state.logical.iter().flat_map(|zone| &zone.columns);
+        Self {
+            name: state.array.config.name.clone(),
+            scheme: state.array.scheme().to_string(),
+            unit_bytes: u64::from(core.layout.unit()) * zoneweave_zoned::BLOCK_BYTES as u64,
+            checksums: core.checksums != crate::array::format::config::Checksums::None,
+            zones,
+            members: members.collect(),
+            relocated_blocks: columns().map(|column| column.relocated.len() as u64).sum(),
+            rebuild: core.rebuild.progress.get(),
+            stopped: state.array.stopped.map(|reason| reason.to_string()),
+        }
+    }
+}
+
+fn count_of(zones: usize) -> u32 {
+    u32::try_from(zones).expect("a volume has fewer zones")
+}

@@ -1,0 +1,245 @@
+//! The volume as a zoned drive.
+//!
+//! [`ZoneSet`](zoneweave_zoned::ZoneSet) decides about each command as a drive does, in the order
+//! of submission; admitted commands then change media in that order, zone by zone.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply, Responder, Status,
+    ZoneAction, ZoneAddress, ZoneId, ZoneState, ZonedDevice, completion, zero_blocks,
+};
+
+use crate::array::error::AdminError;
+use crate::array::health::Members;
+use crate::raizn::core::Core;
+use crate::raizn::read::Reader;
+use crate::raizn::status::VolumeStatus;
+use crate::raizn::zone::{Pending, PendingWrite};
+use crate::scheme::Column;
+
+/// A started zoned volume. Clones share it.
+#[derive(Clone)]
+pub struct Volume {
+    pub(crate) core: Rc<Core>,
+    geometry: Rc<Geometry>,
+}
+
+impl Volume {
+    #[must_use]
+    pub(crate) fn new(core: Rc<Core>) -> Self {
+        let geometry = Rc::new(core.state.borrow().zones.geometry().clone());
+        Self { core, geometry }
+    }
+
+    /// The state of the volume, its zones and its members.
+    #[must_use]
+    pub fn status(&self) -> VolumeStatus {
+        VolumeStatus::of(&self.core)
+    }
+
+    /// Takes a member out of service. On return that is durable.
+    ///
+    /// # Errors
+    /// If the volume cannot do without it.
+    pub async fn fail(&self, slot: Column) -> Result<(), AdminError> {
+        let columns = self.core.layout.scheme().columns();
+        if slot.index() >= columns {
+            return Err(AdminError::NoSuchSlot { slot: slot.index(), columns });
+        }
+        self.core.state.borrow().array.check_spared(slot)?;
+        self.core.fail_member(slot, Status::Aborted);
+        self.core.membership_settled().await;
+        self.core.state.borrow().array.stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
+    }
+
+    /// Ends all commands and background tasks, and makes everything durable. Commands submitted
+    /// later are aborted.
+    pub async fn close(self) {
+        self.core.closing.set(true);
+        self.core.changed.open();
+        let _admin = self.core.admin.acquire().await;
+        loop {
+            let is_idle = {
+                let state = self.core.state.borrow();
+                let idle = |zone: &crate::raizn::zone::LogicalZone| {
+                    let settled = zone.operations.is_empty() && zone.pending.is_empty();
+                    settled && !zone.blocked && !zone.completing && !zone.flushing
+                };
+                let logs_idle = state.logs.iter().all(|log| !log.writing && log.previous.is_none());
+                state.array.stopped.is_some() || state.logical.iter().all(idle) && logs_idle
+            };
+            if is_idle {
+                break;
+            }
+            self.core.changed.wait().await;
+        }
+        // Its outcome is in the state, and nothing was promised.
+        let _stopped = self.core.flush_members().await;
+        self.core.superblock.commits_ended().await;
+    }
+
+    fn decide(&self, command: Command, responder: Responder) {
+        match command {
+            Command::Read { at, blocks } => self.read(at, blocks, responder),
+            Command::Write { at, payload, fua } => {
+                payload.assert_whole();
+                let admitted = self.core.state.borrow_mut().zones.write(at, payload.blocks());
+                self.write(admitted.map(|()| at), payload, fua, responder);
+            }
+            Command::Append { zone, payload, fua } => {
+                payload.assert_whole();
+                let admitted = self.core.state.borrow_mut().zones.append(zone, payload.blocks());
+                let at = admitted.map(|offset| ZoneAddress { zone, offset });
+                self.write(at, payload, fua, responder);
+            }
+            Command::Manage { zone, action } => self.manage(zone, action, responder),
+            Command::ManageAll { action } => self.manage_all(action, responder),
+            Command::SetExtension { zone, extension } => {
+                let extended = self.core.state.borrow_mut().zones.extend(zone, extension.len());
+                responder.complete(extended.map(|()| Reply::Done));
+            }
+            Command::Report { first, count, options } => {
+                let report = self.core.state.borrow().zones.report(first, count, options);
+                responder.complete(report.map(Reply::Zones));
+            }
+            Command::ChangedZones => {
+                let changed = self.core.state.borrow_mut().zones.take_changed();
+                responder.complete(Ok(Reply::Changed(changed)));
+            }
+            Command::Flush => {
+                let core = self.core.clone();
+                self.core.handle.spawn_alone("flush", async move {
+                    let flushed = core.flush_members().await;
+                    responder.complete(flushed.map(|()| Reply::Done).map_err(|_| Core::STOPPED));
+                });
+            }
+        }
+    }
+
+    fn read(&self, at: ZoneAddress, blocks: BlockCount, responder: Responder) {
+        let written = {
+            let state = self.core.state.borrow();
+            state.zones.read(at, blocks).map(|()| state.zones.written_of(at, blocks))
+        };
+        let written = match written {
+            Ok(written) if written.0 > 0 => written,
+            Ok(_) => {
+                let zeros = Payload::new(zero_blocks(blocks), bytes::Bytes::new());
+                return responder.complete(Ok(Reply::Read(zeros)));
+            }
+            Err(status) => return responder.complete(Err(status)),
+        };
+        assert!(written <= blocks, "{written} of {blocks} are written");
+        let reader = Reader::begin(&self.core, at.zone.0);
+        self.core.handle.spawn_alone("read", async move {
+            let core = reader.core.clone();
+            let data = core.read_written(&reader, at.offset.0, written.0).await;
+            responder.complete(data.map(|mut data| {
+                if written < blocks {
+                    data.push(zero_blocks(BlockCount(blocks.0 - written.0)));
+                }
+                Reply::Read(Payload { data, oob: bytes::Bytes::new() })
+            }));
+        });
+    }
+
+    fn write(
+        &self,
+        admitted: Result<ZoneAddress, Status>,
+        payload: Payload,
+        fua: bool,
+        responder: Responder,
+    ) {
+        let at = match admitted {
+            Ok(at) => at,
+            Err(status) => return responder.complete(Err(status)),
+        };
+        assert!(at.zone.0 < self.geometry.zones, "a write to {at} was admitted");
+        let payload = Payload { oob: bytes::Bytes::new(), ..payload };
+        let write = PendingWrite { start: at.offset.0, payload, fua, responder };
+        self.core.admit(at.zone.0, Pending::Write(write));
+    }
+
+    fn manage(&self, zone: ZoneId, action: ZoneAction, responder: Responder) {
+        let (before, managed) = {
+            let mut state = self.core.state.borrow_mut();
+            let known = zone.0 < state.zones.geometry().zones;
+            let before = known.then(|| state.zones.info(zone).state);
+            (before, state.zones.manage(zone, action))
+        };
+        // A zone that is empty or full already is so durably only once its own commands have ended.
+        let is_busy = |zone: ZoneId| self.core.state.borrow().logical[zone.index()].is_busy();
+        let may_be_lost = |zone| self.core.state.borrow().array.volatile || is_busy(zone);
+        let pending = match (managed, action, before) {
+            (Err(status), ..) => return responder.complete(Err(status)),
+            (_, ZoneAction::Reset, Some(before)) if before != ZoneState::Empty || is_busy(zone) => {
+                Pending::Reset
+            }
+            (_, ZoneAction::Finish, Some(before))
+                if before != ZoneState::Full || may_be_lost(zone) =>
+            {
+                Pending::Finish
+            }
+            _ => return responder.complete(Ok(Reply::Done)),
+        };
+        self.core.admit(zone.0, pending(responder));
+    }
+
+    fn manage_all(&self, action: ZoneAction, responder: Responder) {
+        let managed = self.core.state.borrow_mut().zones.manage_all(action);
+        let pending = match action {
+            ZoneAction::Reset => Pending::Reset,
+            ZoneAction::Finish => Pending::Finish,
+            _ => return responder.complete(managed.map(|_| Reply::Done)),
+        };
+        let mut zones = match managed {
+            Ok(zones) => zones,
+            Err(status) => return responder.complete(Err(status)),
+        };
+        zones.extend(self.zones_in(action));
+        zones.sort_unstable();
+        zones.dedup();
+        let mut answers = Vec::new();
+        for zone in zones {
+            let (answer, completion) = completion();
+            self.core.admit(zone.0, pending(answer));
+            answers.push(completion);
+        }
+        self.core.handle.spawn_alone("management of all zones", async move {
+            let mut outcome: Outcome = Ok(Reply::Done);
+            for answer in answers {
+                outcome = outcome.and(answer.await);
+            }
+            responder.complete(outcome);
+        });
+    }
+
+    /// The zones that are already as a command wants them, but whose own commands have not ended.
+    fn zones_in(&self, action: ZoneAction) -> Vec<ZoneId> {
+        let state = self.core.state.borrow();
+        let wanted = match action {
+            ZoneAction::Reset => ZoneState::Empty,
+            _ => ZoneState::Full,
+        };
+        let busy = (0..).map(ZoneId).zip(&state.logical).filter(|(_, zone)| zone.is_busy());
+        let busy = busy.map(|(zone, _)| zone);
+        busy.filter(|zone| state.zones.info(*zone).state == wanted).collect()
+    }
+}
+
+impl ZonedDevice for Volume {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn submit(&self, command: Command) -> Completion {
+        let (responder, completion) = completion();
+        if self.core.closing.get() {
+            responder.complete(Err(Status::Aborted));
+        } else {
+            self.decide(command, responder);
+        }
+        completion
+    }
+}

@@ -1,0 +1,158 @@
+//! Frees the previous zone of a parity log (RAIZN §4.3).
+//!
+//! 1. Every write with a record in that zone completes.
+//! 2. The parity of each partial stripe, as of the blocks that completed, and the relocated blocks
+//!    go to the present zone. Parity that counts blocks still being written would be useless after
+//!    a crash that loses these.
+//! 3. All members are flushed, and then the previous zone is reset. Parity that replaces older
+//!    records counts blocks of all members: while these may be lost in a cache, only the older
+//!    records can reconstruct the blocks before them.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::ZonedDevice;
+
+use crate::array::health::Members;
+use crate::array::io::MemberIo;
+use crate::raizn::core::{Core, State};
+use crate::raizn::format::log_record::LogKind;
+use crate::raizn::layout::UNIT_BLOCKS_MOST;
+use crate::raizn::parity_log::{LogWrite, ParityLog};
+use crate::raizn::stripe::Block;
+use crate::scheme::Column;
+
+impl Core {
+    /// Writes the checkpoint that frees the previous zone of a member's log.
+    pub(crate) async fn checkpoint_log(
+        self: Rc<Self>,
+        column: Column,
+        device: Rc<dyn ZonedDevice>,
+    ) {
+        let submitted: Vec<_> = {
+            let state = self.state.borrow();
+            state.logical.iter().map(|zone| (zone.resets_done, zone.submitted)).collect()
+        };
+        while !self.has_completed(&submitted) {
+            if !self.is_of_member(column, &device) || self.is_stopped() {
+                return;
+            }
+            self.changed.wait().await;
+        }
+        {
+            let mut state = self.state.borrow_mut();
+            let records = self.checkpoint_records(&state, column);
+            state.logs[column.index()].checkpoint.extend(records);
+        }
+        self.changed.open();
+        self.start_log_writer(column);
+        loop {
+            if !self.is_of_member(column, &device) || self.is_stopped() {
+                return;
+            }
+            let log_is_written = {
+                let state = self.state.borrow();
+                let log = &state.logs[column.index()];
+                log.checkpoint.is_empty() && !log.is_writing_checkpoint()
+            };
+            if log_is_written {
+                break;
+            }
+            self.changed.wait().await;
+        }
+        self.flush_caches().await;
+        self.membership_settled().await;
+        let previous = self.state.borrow().logs[column.index()].previous;
+        let Some((previous, _)) = previous.filter(|_| self.is_of_member(column, &device)) else {
+            return;
+        };
+        if self.reset_zone(column, ParityLog::zone(previous)).await.is_ok() {
+            self.state.borrow_mut().logs[column.index()].previous = None;
+        } else if self.is_of_member(column, &device) {
+            self.fail_member(column, zoneweave_zoned::Status::WriteFault);
+        }
+        self.changed.open();
+        self.start_log_writer(column);
+    }
+
+    /// Whether everything that was submitted to each zone has completed, or the zone was reset.
+    fn has_completed(&self, submitted: &[(u64, u32)]) -> bool {
+        let state = self.state.borrow();
+        state.logical.iter().zip(submitted).all(|(zone, (resets, submitted))| {
+            zone.resets_done > *resets || zone.completed >= *submitted
+        })
+    }
+
+    fn start_log_writer(self: &Rc<Self>, column: Column) {
+        let starts = {
+            let mut state = self.state.borrow_mut();
+            let log = &mut state.logs[column.index()];
+            let starts = log.needs_writer();
+            log.writing |= starts;
+            starts
+        };
+        if starts {
+            self.handle.spawn_alone("parity log writer", self.clone().write_log(column));
+        }
+    }
+
+    /// Everything of a member's log that counts.
+    pub(crate) fn checkpoint_records(&self, state: &State, column: Column) -> Vec<LogWrite> {
+        let mut records = Vec::new();
+        for zone in 0..self.layout.zones() {
+            records.extend(self.partial_parity(state, zone, column));
+            records.extend(self.relocated_blocks(state, zone, column));
+        }
+        records
+    }
+
+    /// The parity of a zone's partial stripe, as of its completed blocks, if a member has some.
+    fn partial_parity(&self, state: &State, zone: u32, column: Column) -> Option<LogWrite> {
+        let layout = &self.layout;
+        let logical = &state.logical[zone as usize];
+        let stripe = layout.stripe_of(logical.completed);
+        let rest = logical.completed - layout.stripe_start(stripe);
+        let role = layout.role_of(zone, stripe, column);
+        if rest == 0 || layout.scheme().is_data(role) {
+            return None;
+        }
+        let buffer = logical.stripe(stripe)?;
+        let within = 0..layout.parity_blocks(rest);
+        let parity = layout.parity_number(role);
+        let blocks =
+            buffer.parity(layout, &self.code, rest, within).swap_remove(usize::from(parity));
+        let blocks: Vec<Block> = blocks.into_blocks().collect();
+        let kind = LogKind::Parity { parity, end: logical.completed, within: 0 };
+        Some(self.log_write(state, zone, kind, &blocks, None))
+    }
+
+    /// The relocated blocks of a zone on a member, without those of writes in flight.
+    fn relocated_blocks(&self, state: &State, zone: u32, column: Column) -> Vec<LogWrite> {
+        let logical = &state.logical[zone as usize];
+        let end = match logical.record.finished {
+            Some(_) => logical.columns[column.index()].next,
+            None => self.layout.column_end(zone, column, logical.completed),
+        };
+        let relocated = &logical.columns[column.index()].relocated;
+        let mut records = Vec::new();
+        let mut run: Vec<Block> = Vec::new();
+        let mut start = 0;
+        for (at, block) in relocated.range(..end) {
+            let length = u32::try_from(run.len()).expect("at most a unit");
+            let follows = start + length == *at && length < UNIT_BLOCKS_MOST;
+            if !run.is_empty() && !follows {
+                let kind = LogKind::Relocated { at: start };
+                records.push(self.log_write(state, zone, kind, &run, None));
+                run.clear();
+            }
+            if run.is_empty() {
+                start = *at;
+            }
+            run.push(block.clone());
+        }
+        if !run.is_empty() {
+            let kind = LogKind::Relocated { at: start };
+            records.push(self.log_write(state, zone, kind, &run, None));
+        }
+        records
+    }
+}

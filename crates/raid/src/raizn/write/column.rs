@@ -1,0 +1,144 @@
+//! Writes the columns of a zone, in order: one write at a time for each, with all blocks that were
+//! queued meanwhile.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{
+    BlockCount, Payload, ReportOptions, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+};
+
+use crate::array::health::Members;
+use crate::raizn::core::Core;
+use crate::raizn::layout::Layout;
+use crate::raizn::zone::{ColumnWrite, Operation};
+use crate::scheme::Column;
+
+/// Writes to a column that go to its drive together; no drive if it is out of service.
+type Batch = (Vec<ColumnWrite>, Option<Rc<dyn ZonedDevice>>);
+
+/// Attempts at a write before its drive is evicted.
+const WRITE_TRIES: u32 = 4;
+
+impl Core {
+    /// Writes whatever is queued for a column of a zone.
+    pub(crate) async fn write_column(self: Rc<Self>, zone: u32, column: Column) {
+        loop {
+            let Some((batch, device)) = self.next_batch(zone, column) else { return };
+            if let Some(device) = device {
+                let at = ZoneAddress::new(Layout::column_zone(zone), batch[0].at);
+                let data = batch.iter().flat_map(|write| write.data.iter().cloned()).collect();
+                let oob = batch.iter().flat_map(|write| &write.oob).copied().collect();
+                let payload = Payload { data, oob };
+                if self.write_in_tries(column, &device, at, payload).await {
+                    let mut state = self.state.borrow_mut();
+                    let logical = &mut state.logical[zone as usize];
+                    logical.unflushed = logical.unflushed.with(column);
+                }
+            }
+            self.written(batch.into_iter().map(|write| write.operation));
+        }
+    }
+
+    /// The next blocks of a column that can be written together, and the drive, if it is in
+    /// service.
+    fn next_batch(&self, zone: u32, column: Column) -> Option<Batch> {
+        let mut state = self.state.borrow_mut();
+        let lost = state.lost_columns(zone).contains(column);
+        let device = state.array.members[column.index()].device.clone().filter(|_| !lost);
+        let most = device.as_ref().map_or(u32::MAX, |device| device.geometry().max_transfer.0);
+        let queue = &mut state.logical[zone as usize].columns[column.index()];
+        let (mut batch, mut blocks) = (Vec::<ColumnWrite>::new(), 0);
+        while let Some(write) = queue.queue.front() {
+            let follows = batch.last().is_none_or(|last| last.at + last.blocks == write.at);
+            if !(batch.is_empty() || follows && blocks + write.blocks <= most) {
+                break;
+            }
+            blocks += write.blocks;
+            batch.extend(queue.queue.pop_front());
+        }
+        if batch.is_empty() {
+            queue.writing = false;
+            return None;
+        }
+        Some((batch, device))
+    }
+
+    /// Counts drive writes of operations as done.
+    pub(crate) fn written(self: &Rc<Self>, operations: impl Iterator<Item = Rc<Operation>>) {
+        let mut ready = Vec::new();
+        for operation in operations {
+            let left = operation.waiting.get().checked_sub(1).expect("a write is done once");
+            operation.waiting.set(left);
+            if left == 0 {
+                ready.push(operation.zone);
+            }
+        }
+        if !ready.is_empty() {
+            self.changed.open();
+        }
+        ready.dedup();
+        for zone in ready {
+            self.advance(zone);
+        }
+    }
+
+    /// Writes blocks at the write pointer of a member's zone, in pieces of its transfer size.
+    /// Failed writes are repeated for whatever the drive then reports as unwritten; if that does
+    /// not help, the member is evicted. Returns whether everything was written.
+    pub(crate) async fn write_in_tries(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        at: ZoneAddress,
+        payload: Payload,
+    ) -> bool {
+        let end = at.offset.0 + payload.blocks().0;
+        let mut next = at.offset.0;
+        let mut tries = 0..WRITE_TRIES;
+        while next < end {
+            let length = device.geometry().max_transfer.0.min(end - next);
+            let part = part_of(&payload, next - at.offset.0, length);
+            let before = self.failures_before(column);
+            let result = device.write(ZoneAddress::new(at.zone, next), part, false).await;
+            self.note_chunk(column, device, before, result.map(|_| ()));
+            let Err(status) = result else {
+                next += length;
+                continue;
+            };
+            if !self.is_of_member(column, device) {
+                return false;
+            }
+            let pointer = write_pointer(&**device, at.zone).await;
+            let goes_on = pointer.is_ok_and(|pointer| (next..=end).contains(&pointer));
+            match pointer {
+                Ok(pointer) if goes_on && tries.next().is_some() => next = pointer,
+                _ => {
+                    self.fail_member(column, status);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+/// Blocks of a payload.
+fn part_of(payload: &Payload, first: u32, blocks: u32) -> Payload {
+    if first == 0 && payload.blocks() == BlockCount(blocks) {
+        return payload.clone();
+    }
+    let data = payload.iter_blocks().skip(first as usize).take(blocks as usize).collect();
+    let bytes = BlockCount(first).oob_bytes()..BlockCount(first + blocks).oob_bytes();
+    let oob = if payload.oob.is_empty() { payload.oob.clone() } else { payload.oob.slice(bytes) };
+    Payload { data, oob }
+}
+
+/// The write pointer that a drive reports for a zone.
+///
+/// # Errors
+/// The drive's status.
+pub(crate) async fn write_pointer(device: &dyn ZonedDevice, zone: ZoneId) -> Result<u32, Status> {
+    let report = device.report_by(zone, 1, ReportOptions::default()).await?;
+    let info = report.zones.first().filter(|info| info.zone == zone);
+    info.map(|info| info.write_pointer.0).ok_or(Status::InternalError)
+}

@@ -1,0 +1,164 @@
+//! Takes admitted commands of a zone in order.
+
+use std::rc::Rc;
+
+use crate::raizn::core::{Core, State};
+use crate::raizn::zone::Pending;
+
+/// Stripes in flight per zone: RAIZN §5.1 has as many stripe buffers.
+const STRIPES_IN_FLIGHT: u32 = 8;
+
+/// Stripes of a zone that may be written without a flush, with drives that need one: a power
+/// failure leaves at most as much junk in a column.
+const STRIPES_UNFLUSHED: u32 = 64;
+
+/// What to do next for a zone.
+enum Next {
+    Issued,
+    Flush,
+    Task(Pending),
+    Nothing,
+}
+
+impl Core {
+    /// Submits whatever a zone has admitted, as far as possible.
+    pub(crate) fn pump(self: &Rc<Self>, zone: u32) {
+        loop {
+            let next = self.next_of(&mut self.state.borrow_mut(), zone);
+            match next {
+                Next::Issued => {}
+                Next::Flush => {
+                    let core = self.clone();
+                    self.handle.spawn("flush of a zone", async move {
+                        core.flush_behind(zone).await;
+                    });
+                    break;
+                }
+                Next::Task(pending) => {
+                    let core = self.clone();
+                    self.handle.spawn("zone management", async move {
+                        core.run_management(zone, pending).await;
+                    });
+                    break;
+                }
+                Next::Nothing => break,
+            }
+        }
+        self.start_writers(zone);
+        // A write to a zone whose columns are all lost waits for nothing.
+        self.advance(zone);
+    }
+
+    fn next_of(&self, state: &mut State, zone: u32) -> Next {
+        let volatile = state.array.volatile;
+        let layout = &self.layout;
+        let logical = &mut state.logical[zone as usize];
+        let Some(front) = logical.pending.front() else { return Next::Nothing };
+        if logical.blocked {
+            return Next::Nothing;
+        }
+        match front {
+            Pending::Write(write) => {
+                let last = layout.stripe_of(write.start + write.payload.blocks().0 - 1);
+                let in_flight = last - layout.stripe_of(logical.completed);
+                if in_flight >= STRIPES_IN_FLIGHT && !logical.operations.is_empty() {
+                    return Next::Nothing;
+                }
+                let stripes = last - layout.stripe_of(write.start) + 1;
+                if !self.has_resources(state, zone, stripes) {
+                    state.starved.insert(zone);
+                    return Next::Nothing;
+                }
+                let logical = &mut state.logical[zone as usize];
+                let unflushed = last.saturating_sub(layout.stripe_of(logical.persisted));
+                if volatile
+                    && unflushed >= STRIPES_UNFLUSHED
+                    && logical.completed > logical.persisted
+                {
+                    let begins = !std::mem::replace(&mut logical.flushing, true);
+                    return if begins { Next::Flush } else { Next::Nothing };
+                }
+            }
+            Pending::Reset(_) => {
+                let read = logical.readers.first_key_value();
+                let is_read = read.is_some_and(|(reset, _)| *reset <= logical.resets_done);
+                if !logical.operations.is_empty() || is_read {
+                    return Next::Nothing;
+                }
+                logical.blocked = true;
+            }
+            Pending::Finish(_) => {
+                if !logical.operations.is_empty() {
+                    return Next::Nothing;
+                }
+                logical.blocked = true;
+            }
+        }
+        match state.logical[zone as usize].pending.pop_front() {
+            Some(Pending::Write(write)) => {
+                self.issue(state, zone, write);
+                Next::Issued
+            }
+            Some(other) => Next::Task(other),
+            None => Next::Nothing,
+        }
+    }
+
+    /// Whether the drives have what a write to so many stripes of a zone needs.
+    fn has_resources(&self, state: &State, zone: u32, stripes: u32) -> bool {
+        let zone_blocks = self.layout.zone_blocks();
+        if !state.logical[zone as usize].is_active(zone_blocks)
+            && let Some(most) = state.zones.geometry().max_active
+        {
+            // A zone whose reset or finish was admitted still takes its resources.
+            let active = state.logical.iter().filter(|zone| zone.is_active(zone_blocks));
+            if active.count() >= most as usize {
+                return false;
+            }
+        }
+        // In each stripe, a member may have a unit whose place holds junk, and partial parity.
+        let blocks = (stripes + 1) * (self.layout.unit() + 1);
+        let mut logs = self.layout.scheme().iter().zip(&state.logs);
+        logs.all(|(column, log)| {
+            log.outstanding == 0 || log.has_room(blocks, self.checkpoint_blocks_most(state, column))
+        })
+    }
+
+    /// Submits what waited for resources of the drives.
+    pub(crate) fn pump_starved(self: &Rc<Self>) {
+        let starved = std::mem::take(&mut self.state.borrow_mut().starved);
+        for zone in starved {
+            self.pump(zone);
+        }
+    }
+
+    /// Starts the tasks that write queued blocks of a zone, and queued log records.
+    pub(crate) fn start_writers(self: &Rc<Self>, zone: u32) {
+        let (columns, logs) = {
+            let mut state = self.state.borrow_mut();
+            let state = &mut *state;
+            let mut columns = Vec::new();
+            let scheme = self.layout.scheme();
+            for (column, queue) in scheme.iter().zip(&mut state.logical[zone as usize].columns) {
+                if !queue.writing && !queue.queue.is_empty() {
+                    queue.writing = true;
+                    columns.push(column);
+                }
+            }
+            let mut logs = Vec::new();
+            for (column, log) in scheme.iter().zip(&mut state.logs) {
+                if log.needs_writer() {
+                    log.writing = true;
+                    logs.push(column);
+                }
+            }
+            (columns, logs)
+        };
+        for column in columns {
+            self.handle.spawn_alone("column writer", self.clone().write_column(zone, column));
+        }
+        for column in logs {
+            self.handle.spawn_alone("parity log writer", self.clone().write_log(column));
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The zoned volume through its public interface.
+//!
+//! `life` runs random commands until a crash and checks, after the next start, what the contract of
+//! a logical zoned volume (docs/promises.md) allows. `model` is the oracle.
+
+#[allow(clippy::cast_possible_truncation, reason = "a few drives, zones and blocks")]
+mod life;
+mod model;
+
+use crate::support::for_each_seed;
+
+/// Commands in flight, crashes of the process and of the power, and starts, many times over.
+#[test]
+fn zones_survive_crashes() {
+    for_each_seed("raizn", "zones_survive_crashes", |seed| life::history(seed, life::Losses::None));
+}
+
+/// As above; now and then a member is lost before, at or after a crash.
+#[test]
+fn zones_survive_crashes_and_a_lost_member() {
+    let name = "zones_survive_crashes_and_a_lost_member";
+    for_each_seed("raizn", name, |seed| life::history(seed, life::Losses::Some));
+}
