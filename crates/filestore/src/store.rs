@@ -120,8 +120,7 @@ impl FileStore {
     /// # Errors
     /// If the path is taken by a directory, or the store has no room for it.
     pub async fn create(&self, path: &str, hints: Hints) -> Result<FileWriter, StoreError> {
-        let file = self.core.create(path, hints, false).await?;
-        Ok(FileWriter::new(&self.core, file))
+        self.create_as(path, hints, false).await
     }
 
     /// As [`FileStore::create`], unless the name is taken.
@@ -129,8 +128,19 @@ impl FileStore {
     /// # Errors
     /// [`StoreError::Exists`], or as for `create`.
     pub async fn create_new(&self, path: &str, hints: Hints) -> Result<FileWriter, StoreError> {
-        let file = self.core.create(path, hints, true).await?;
-        Ok(FileWriter::new(&self.core, file))
+        self.create_as(path, hints, true).await
+    }
+
+    async fn create_as(
+        &self,
+        path: &str,
+        hints: Hints,
+        is_exclusive: bool,
+    ) -> Result<FileWriter, StoreError> {
+        let (file, ticket) = self.core.begin_create(path, hints, is_exclusive)?;
+        let writer = FileWriter::new(&self.core, file);
+        self.core.until_durable(ticket).await?;
+        Ok(writer)
     }
 
     /// Opens an existing file, to append to it.
@@ -138,8 +148,10 @@ impl FileStore {
     /// # Errors
     /// If there is none, or it is open for writing.
     pub async fn append_to(&self, path: &str) -> Result<FileWriter, StoreError> {
-        let file = self.core.reopen(path).await?;
-        Ok(FileWriter::new(&self.core, file))
+        let file = self.core.begin_reopen(path)?;
+        let writer = FileWriter::new(&self.core, file);
+        self.core.finish_reopen(file).await?;
+        Ok(writer)
     }
 
     /// Opens a file for reading. It can be read until the handle ends, even if it is deleted.

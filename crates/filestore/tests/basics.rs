@@ -197,7 +197,7 @@ fn an_empty_drive_has_no_store() {
 
 /// ZenFS reports no space while garbage is left, and does not wait for its collector.
 #[test]
-fn space_is_reclaimed_until_everything_is_live() {
+pub(crate) fn space_is_reclaimed_until_everything_is_live() {
     for active in [3, 6, 14] {
         let drive = drive(geometry(20, active, OobKind::Separate));
         format(&drive);

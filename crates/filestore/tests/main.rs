@@ -4,4 +4,6 @@
 
 mod basics;
 mod crash;
+mod damage;
+mod golden;
 mod support;

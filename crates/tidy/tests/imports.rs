@@ -53,7 +53,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     // The command, in `crates/cli`.
     ("zoneweave", ALL),
     ("tidy", &[]),
-    ("fuzz-driver", &["nbd", "raid", "sim"]),
+    ("fuzz-driver", &["nbd", "raid", "filestore", "sim"]),
 ];
 
 /// Further imports of tests. Free, but on record: a new line here is a decision.

@@ -1,5 +1,6 @@
 //! The fuzz targets. A new one is a line here and a file in `fuzz_targets`.
 
+use zoneweave_filestore::format::fuzzing as filestore;
 use zoneweave_raid::log::format::fuzzing as format;
 
 /// A named body with the inputs mutation starts from.
@@ -35,6 +36,8 @@ pub const TARGETS: &[Target] = &[
         body: zoneweave_sim::hostile::image,
         seeds: zoneweave_sim::hostile::image_seeds,
     },
+    Target { name: "filestore_record", body: filestore::record, seeds: filestore::record_seeds },
+    Target { name: "filestore_tag", body: filestore::tag, seeds: filestore::tag_seeds },
     Target {
         name: "trace",
         body: zoneweave_sim::replay::fuzzing::trace,

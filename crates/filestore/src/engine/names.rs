@@ -91,69 +91,65 @@ impl State {
 }
 
 impl Core {
-    /// Makes a file and opens it for writing. An existing file of that name is replaced.
-    pub(crate) async fn create(
+    /// Makes a file and opens it for writing. An existing file of that name is replaced. The caller
+    /// has a handle at once, and waits until the change is durable.
+    pub(crate) fn begin_create(
         self: &Rc<Self>,
         path: &str,
         hints: Hints,
         is_exclusive: bool,
-    ) -> Result<FileId, StoreError> {
-        let (id, ticket) = {
-            let mut state = self.state_mut();
-            state.check_running()?;
-            state.check_writers(self.limits.max_writers)?;
-            state.check_metadata(&self.limits)?;
-            let Resolved { parent, name, node } = state.resolve(path)?;
-            let owned = || path.to_owned();
-            let name = name.ok_or_else(|| StoreError::IsADirectory { path: owned() })?;
-            if let Some(node) = node {
-                if state.namespace.directory(node).is_some() {
-                    return Err(StoreError::IsADirectory { path: owned() });
-                }
-                if is_exclusive {
-                    return Err(StoreError::Exists { path: owned() });
-                }
-                state.mark_if_orphaned(node);
+    ) -> Result<(FileId, Ticket), StoreError> {
+        let mut state = self.state_mut();
+        state.check_running()?;
+        state.check_writers(self.limits.max_writers)?;
+        state.check_metadata(&self.limits)?;
+        let Resolved { parent, name, node } = state.resolve(path)?;
+        let owned = || path.to_owned();
+        let name = name.ok_or_else(|| StoreError::IsADirectory { path: owned() })?;
+        if let Some(node) = node {
+            if state.namespace.directory(node).is_some() {
+                return Err(StoreError::IsADirectory { path: owned() });
             }
-            let id = state.namespace.next_file;
-            let (version, modified) = (Version(0), (self.clock)());
-            let (kind, replaces) = (Kind::File, node.is_some());
-            let hints = Hints { expected_bytes: 0, ..hints };
-            let entry =
-                Entry::Create { parent, name, id, kind, version, hints, modified, replaces };
-            let ticket = state.change(entry);
-            state.add_writer(id, 0);
-            (id, ticket)
-        };
-        if let Err(error) = self.until_durable(ticket).await {
-            self.close_writer(id);
-            return Err(error);
+            if is_exclusive {
+                return Err(StoreError::Exists { path: owned() });
+            }
+            state.mark_if_orphaned(node);
         }
-        if let Some(node) = self.state_mut().namespace.file_mut(id) {
-            node.hints.expected_bytes = hints.expected_bytes;
+        let id = state.namespace.next_file;
+        let (version, modified) = (Version(0), (self.clock)());
+        let (kind, replaces) = (Kind::File, node.is_some());
+        let entry = Entry::Create { parent, name, id, kind, version, hints, modified, replaces };
+        let ticket = state.change(entry);
+        state.add_writer(id, 0);
+        Ok((id, ticket))
+    }
+
+    /// Opens an existing file, to append to it. The caller has a handle at once, and then calls
+    /// [`Core::finish_reopen`].
+    pub(crate) fn begin_reopen(self: &Rc<Self>, path: &str) -> Result<FileId, StoreError> {
+        let mut state = self.state_mut();
+        state.check_running()?;
+        state.check_writers(self.limits.max_writers)?;
+        let id = state.find_file(path)?;
+        if state.writers.contains_key(&id) {
+            return Err(StoreError::Busy { path: path.to_owned() });
         }
+        let length = state.length(id);
+        state.add_writer(id, length);
         Ok(id)
     }
 
-    /// Opens an existing file, to append to it.
-    pub(crate) async fn reopen(self: &Rc<Self>, path: &str) -> Result<FileId, StoreError> {
-        let (id, length, has_strays) = {
-            let mut state = self.state_mut();
-            state.check_running()?;
-            state.check_writers(self.limits.max_writers)?;
-            let id = state.find_file(path)?;
-            if state.writers.contains_key(&id) {
-                return Err(StoreError::Busy { path: path.to_owned() });
-            }
-            let length = state.length(id);
-            state.add_writer(id, length);
-            (id, length, state.namespace.file(id).is_some_and(|node| node.has_strays))
+    /// Makes sure that no block of a failed write can continue a file that was just opened.
+    pub(crate) async fn finish_reopen(self: &Rc<Self>, file: FileId) -> Result<(), StoreError> {
+        let strays = {
+            let state = self.state();
+            let node = state.namespace.file(file).expect("the file is open");
+            node.has_strays.then(|| state.length(file))
         };
-        if has_strays && let Err(error) = self.cut(id, length).await {
-            self.close_writer(id);
-            return Err(error);
+        match strays {
+            Some(length) => self.cut(file, length).await,
+            None => Ok(()),
         }
-        Ok(id)
     }
 
     /// Makes a directory.

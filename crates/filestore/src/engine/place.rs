@@ -16,7 +16,7 @@ use crate::format::{Entry, StoredPhase, StoredZone};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::policy::{Choice, EmptyZone, Need, OpenZone, View};
-use crate::state::Phase;
+use crate::state::{Phase, Zone};
 
 /// Blocks that were taken for a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,10 +211,10 @@ impl State {
     /// Whether a zone that relocation opened from the reserve is free for all, because the reserve
     /// is whole again.
     fn may_use(&mut self, zone: ZoneId, need: Need, limits: &super::core::Limits) -> bool {
-        let is_whole = self.empty_zones() >= limits.reserve;
-        let entry = self.zones.get_mut(zone);
-        entry.is_reserved &= !is_whole;
-        need.is_relocation || !entry.is_reserved
+        if self.zones.get(zone).is_reserved && self.empty_zones() >= limits.reserve {
+            self.zones.get_mut(zone).is_reserved = false;
+        }
+        need.is_relocation || !self.zones.get(zone).is_reserved
     }
 
     fn open_zones(&mut self, need: Need, limits: &super::core::Limits) -> Vec<OpenZone> {
@@ -249,9 +249,15 @@ impl State {
 
     /// Whether waiting for space is in vain: nothing is on its way, and nothing can be reclaimed.
     fn is_hopeless(&self, is_relocation: bool) -> bool {
-        let is_coming =
-            |phase: Phase| matches!(phase, Phase::Opening | Phase::Sealing | Phase::Resetting);
-        let nothing_comes = !self.zones.iter().any(|(_, entry)| is_coming(entry.phase))
+        // A zone may wait for a failed write that is being placed here. If no other write is in
+        // flight, they would wait for each other.
+        let is_idle = self.zones.iter().all(|(_, entry)| entry.in_flight == 0);
+        let is_coming = |entry: &Zone| match entry.phase {
+            Phase::Opening | Phase::Resetting => true,
+            Phase::Sealing => !(is_idle && entry.waits_for_files),
+            _ => false,
+        };
+        let nothing_comes = !self.zones.iter().any(|(_, entry)| is_coming(entry))
             && self.journal.items.iter().all(|item| item.freed.is_empty());
         let reclaims = self.reclaim.is_running || self.victim(true).is_some();
         nothing_comes && (is_relocation || !reclaims)

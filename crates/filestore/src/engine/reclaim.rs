@@ -126,7 +126,7 @@ impl Core {
 
     /// Copies all that is live in a zone, and puts it on record.
     async fn relocate(self: &Rc<Self>, zone: ZoneId) -> Result<(), StoreError> {
-        let (_pin, incarnation) = {
+        let (pin, incarnation) = {
             let mut state = self.state_mut();
             state.check_running()?;
             assert!(state.zones.get(zone).phase == Phase::Sealed, "{zone} is relocated");
@@ -134,6 +134,7 @@ impl Core {
         };
         let mut copied = Vec::new();
         let copies = self.copy_all(zone, incarnation, &mut copied).await;
+        drop(pin);
         if !mutant(Mutant::MoveBeforeFlush)
             && let Err(status) = self.make_durable().await
         {
@@ -280,8 +281,7 @@ impl Core {
         let blocks = buffer.as_mut().chunks_exact_mut(BLOCK_BYTES);
         for ((index, block), span) in blocks.enumerate().zip(starts.windows(2)) {
             let bytes = u32::try_from(span[1] - span[0]).expect("bytes of a block");
-            let is_copy = !mutant(Mutant::CopyCounts);
-            let tag = Tag { file, version, offset: span[0], bytes, is_copy };
+            let tag = Tag { file, version, offset: span[0], bytes, is_copy: true };
             let (payload, inline) = block.split_at_mut(payload_bytes);
             payload[bytes as usize..].fill(0);
             let at = block_at(place.at, index);

@@ -61,7 +61,10 @@ impl Core {
             }
             mark(Mark::SealWaits);
             self.run_journal();
+            self.state_mut().zones.get_mut(zone).waits_for_files = true;
+            self.space_changed.open();
             self.writes_ended.wait().await;
+            self.state_mut().zones.get_mut(zone).waits_for_files = false;
         }
     }
 

@@ -150,6 +150,8 @@ impl Core {
         let (span, buffer) = {
             let mut state = self.state_mut();
             state.hold_zone(file, place.at.zone);
+            let modified = (self.clock)();
+            state.namespace.file_mut(file).expect("the file is open").modified = modified;
             state.counters.written += u64::from(place.blocks.0);
             state.zones.add_live(BlockRun { at: place.at, blocks: place.blocks });
             let writer = state.writers.get_mut(&file).expect("the file is open for writing");

@@ -258,6 +258,14 @@ impl Entry {
         }
     }
 
+    /// The entry of a stored form; `None` if it is malformed.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut from = Cursor::new(bytes);
+        let entry = Self::decode(&mut from)?;
+        from.is_empty().then_some(entry)
+    }
+
     /// The next entry of an input; `None` if it is malformed.
     pub(super) fn decode(from: &mut Cursor<'_>) -> Option<Self> {
         let kind = from.u8()?;

@@ -63,8 +63,6 @@ mutants! {
     SnapshotKnowsAll = "snapshot-knows-all",
     /// Relocated blocks are recorded before they are durable.
     MoveBeforeFlush = "move-before-flush",
-    /// A start takes a relocated block for an appended one.
-    CopyCounts = "copy-counts",
     /// A start serves users before the blocks that it found are durable.
     StartNotFlushed = "start-not-flushed",
     /// Users may open the zone that is kept for relocation.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use zoneweave_zoned::{ZoneId, ZoneOffset};
+use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneOffset};
 
 use super::extents::BlockRun;
 use super::namespace::Namespace;
@@ -133,7 +133,6 @@ impl Replay {
                 if used.insert((run.at.zone, run.at.offset), run.blocks.0).is_some() {
                     return Err(Inconsistency::Overlap(run.at.zone));
                 }
-                table.add_live(run);
             }
         }
         let pairs = used.iter().zip(used.iter().skip(1));
@@ -141,6 +140,10 @@ impl Replay {
             if zone == next_zone && offset.0 + blocks > next.0 {
                 return Err(Inconsistency::Overlap(*zone));
             }
+        }
+        for ((zone, offset), blocks) in used {
+            let at = ZoneAddress { zone, offset };
+            table.add_live(BlockRun { at, blocks: BlockCount(blocks) });
         }
         Ok(table)
     }

@@ -52,6 +52,8 @@ pub(crate) struct Zone {
     pub(crate) resets: u64,
     /// Whether it was opened for relocation from the reserve.
     pub(crate) is_reserved: bool,
+    /// Whether it is sealed only once writes of its files have ended.
+    pub(crate) waits_for_files: bool,
     /// Whether a command finishes it.
     pub(crate) is_finishing: bool,
     /// Whether it needs a command to become full for the drive.
@@ -73,6 +75,7 @@ impl Zone {
         in_flight: 0,
         resets: 0,
         is_reserved: false,
+        waits_for_files: false,
         is_finishing: false,
         must_finish: false,
         is_read_only: false,

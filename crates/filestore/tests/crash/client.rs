@@ -18,6 +18,8 @@ pub(crate) struct Client {
     pub random: Random,
     /// Open writers, by index of the file.
     pub writers: BTreeMap<usize, FileWriter>,
+    /// Live bytes, in percent of the capacity, above which it deletes more than it writes.
+    pub full_percent: u64,
     /// Whether commands of the drive fail now and then.
     pub has_faults: bool,
 }
@@ -83,7 +85,7 @@ impl Client {
 
     async fn step(&mut self) -> Result<(), StoreError> {
         let space = self.store.space();
-        let is_full = space.live_bytes * 10 > space.capacity_bytes * 7;
+        let is_full = space.live_bytes * 100 > space.capacity_bytes * self.full_percent;
         let choice = self.random.below(100);
         match choice {
             0..12 => self.create().await,

@@ -11,6 +11,7 @@
 
 mod client;
 mod model;
+mod mutants;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -36,6 +37,7 @@ struct History {
     models: Vec<Rc<RefCell<Model>>>,
     buffer: BlockCount,
     is_sequential: bool,
+    full_percent: u64,
     has_faults: bool,
     crashes: u64,
 }
@@ -70,6 +72,8 @@ impl History {
         let buffer = BlockCount(1 + draw(6));
         let (is_sequential, has_faults) = (draw(3) == 0, draw(5) == 0);
         let clients = 1 + draw(3);
+        // Some fill the drive until there is no space.
+        let full_percent = [70, 70, 60, 85, 200][draw(5) as usize];
         let timing = Jitter::new(random.next(), Nanos(1 + random.below(2000)));
         let drive = RamDrive::new(geometry, timing).unwrap();
         let executor = Executor::new(Rc::new(VirtualTime::new()));
@@ -86,7 +90,7 @@ impl History {
         });
         drive.process_kill(0);
         let models = (0..clients).map(|_| Rc::default()).collect();
-        Self { random, drive, models, buffer, is_sequential, has_faults, crashes: 0 }
+        Self { random, drive, models, buffer, is_sequential, full_percent, has_faults, crashes: 0 }
     }
 
     /// One life of the store, up to a crash at any time.
@@ -116,7 +120,7 @@ impl History {
         let steps = 10 + u32::try_from(self.random.below(60)).unwrap();
         let mut random = self.random.fork();
         let models = self.models.clone();
-        let has_faults = self.has_faults;
+        let (has_faults, full_percent) = (self.has_faults, self.full_percent);
         let life = async {
             let (store, _) = match FileStore::open(handle.clone(), device, options).await {
                 Ok(opened) => opened,
@@ -137,6 +141,7 @@ impl History {
                     model: model.clone(),
                     random: random.fork(),
                     writers: BTreeMap::new(),
+                    full_percent,
                     has_faults,
                 };
                 joins.push(handle.spawn("client", client.run(steps)));

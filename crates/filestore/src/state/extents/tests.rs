@@ -8,6 +8,10 @@ use super::*;
 const LAYOUT: BlockLayout = BlockLayout::Separate;
 const PAYLOAD: u64 = 4096;
 
+fn narrow(number: u64) -> u32 {
+    u32::try_from(number).unwrap()
+}
+
 /// A file as a list of blocks: address and bytes.
 #[derive(Clone, Debug, Default)]
 struct Model {
@@ -79,7 +83,7 @@ fn reload(map: &ExtentMap, model: &Model) -> ExtentMap {
     for extent in unknown {
         let inside = |start: &u64| *start > extent.offset && *start < extent.end();
         let starts = model.starts().map(|(start, ..)| start).filter(inside);
-        let ends = starts.chain([extent.end()]).map(|end| (end - extent.offset) as u32).collect();
+        let ends = starts.chain([extent.end()]).map(|end| narrow(end - extent.offset)).collect();
         assert!(loaded.set_ends(extent.offset, extent.run(), ends));
     }
     loaded
@@ -147,8 +151,8 @@ proptest! {
                     });
                     let run: Vec<usize> = run.collect();
                     let bytes = run.iter().map(|block| starts[*block].2).sum();
-                    let blocks = BlockCount(run.len() as u32);
-                    let to = take(2 + index as u32 % 2, blocks.0);
+                    let blocks = BlockCount(narrow(run.len() as u64));
+                    let to = take(2 + narrow(index as u64) % 2, blocks.0);
                     let moved = map.relocate(offset, bytes, BlockRun { at, blocks }, to);
                     prop_assert!(moved);
                     for (block, moved) in run.iter().zip(0..) {

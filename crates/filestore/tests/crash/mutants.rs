@@ -1,0 +1,59 @@
+//! Each mutant dies, and each mark is reached.
+
+#![cfg(feature = "instrumented")]
+
+use zoneweave_filestore::instrument::marks::{self, Mark};
+use zoneweave_filestore::instrument::mutants::{Mutant, select};
+
+use super::{history, number};
+
+/// Seeds within which each mutant must die.
+const SEEDS: u64 = 2000;
+
+/// Rare mutants, with seeds that find them.
+const STORED: &[(Mutant, u64)] = &[(Mutant::SealedUnrecorded, 5499)];
+
+#[test]
+fn every_mutant_dies() {
+    let mut survivors = Vec::new();
+    let only = std::env::var("FILESTORE_MUTANT").ok();
+    // Thousands of expected panics are of no interest.
+    let hook = std::panic::take_hook();
+    if only.is_none() {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    let chosen = |mutant: &&Mutant| only.as_deref().is_none_or(|name| mutant.name() == name);
+    let mut table = Vec::new();
+    for mutant in Mutant::ALL.iter().filter(chosen) {
+        select(Some(*mutant));
+        let stored = STORED.iter().find(|(rare, _)| rare == mutant).map(|(_, seed)| *seed);
+        let first = number("FILESTORE_SEED").or(stored).unwrap_or(1);
+        let mut seeds = first..first + SEEDS;
+        // No history damages blocks: that would break promises too.
+        let directed = std::panic::catch_unwind(crate::damage::a_damaged_block_ends_its_file);
+        let killer = seeds.find(|seed| std::panic::catch_unwind(|| history(*seed)).is_err());
+        select(None);
+        match (killer, directed) {
+            (Some(seed), _) => table.push(format!("{} dies at seed {seed}", mutant.name())),
+            (None, Err(_)) => table.push(format!("{} dies of a damaged block", mutant.name())),
+            (None, Ok(())) => survivors.push(mutant.name()),
+        }
+    }
+    std::panic::set_hook(hook);
+    println!("{}", table.join("\n"));
+    assert!(survivors.is_empty(), "these mutants live: {survivors:?}");
+}
+
+#[test]
+fn every_mark_is_reached() {
+    crate::basics::space_is_reclaimed_until_everything_is_live();
+    for seed in 1..400 {
+        history(seed);
+    }
+    let missed: Vec<Mark> = marks::counts()
+        .into_iter()
+        .filter(|(_, count)| *count == 0)
+        .map(|(mark, _)| mark)
+        .collect();
+    assert!(missed.is_empty(), "no history reaches {missed:?}");
+}

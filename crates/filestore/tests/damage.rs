@@ -1,0 +1,192 @@
+//! Damaged and hostile media.
+
+use zoneweave_emulator::{BlockPart, Damage, RamDrive};
+use zoneweave_filestore::format::{BlockLayout, Entry, MetadataRecord, Part, RecordBuilder};
+use zoneweave_filestore::{FileStore, Hints, OpenError, StoreError};
+use zoneweave_runtime::{Executor, Random, VirtualTime};
+use zoneweave_zoned::{BlockCount, OobKind, Payload, ZoneAddress, ZoneId};
+
+use crate::support::{UUID, bytes, drive, format, geometry, options, read_all, run};
+
+fn flip(drive: &RamDrive, at: ZoneAddress) {
+    drive.corrupt(at, Damage::Garbage { part: BlockPart::Data, seed: 1 });
+}
+
+/// The data zone that a file of 10 blocks was written to.
+fn written_zone(drive: &RamDrive) -> ZoneId {
+    let written = |zone: &ZoneId| drive.zone(*zone).write_pointer.0 == 10;
+    (2..drive.geometry().zones).map(ZoneId).find(written).unwrap()
+}
+
+/// A start takes blocks that were not synced up to the first that does not verify.
+#[test]
+pub(crate) fn a_damaged_block_ends_its_file() {
+    for oob in [OobKind::Separate, OobKind::None] {
+        let drive = drive(geometry(8, 4, oob));
+        format(&drive);
+        let payload = BlockLayout::for_drive(oob).payload_bytes();
+        run(&drive, async |store, _| {
+            let file = store.create("/a", Hints::default()).await.unwrap();
+            file.append(&bytes(1, 0, 10 * payload)).await.unwrap();
+            file.flush().await.unwrap();
+        });
+        flip(&drive, ZoneAddress::new(written_zone(&drive), 6));
+        run(&drive, async |store, _| {
+            assert_eq!(read_all(&store, "/a").await, bytes(1, 0, 6 * payload));
+        });
+    }
+}
+
+#[test]
+fn a_damaged_block_on_record_is_an_error_of_its_bytes() {
+    let drive = drive(geometry(8, 4, OobKind::Separate));
+    format(&drive);
+    run(&drive, async |store, _| {
+        let file = store.create("/a", Hints::default()).await.unwrap();
+        file.append(&bytes(1, 0, 10 * 4096)).await.unwrap();
+        file.sync().await.unwrap();
+    });
+    run(&drive, async |_, _| ());
+    let at = ZoneAddress::new(written_zone(&drive), 6);
+    flip(&drive, at);
+    run(&drive, async |store, _| {
+        let reader = store.open_file("/a").unwrap();
+        let mut data = vec![0; 4096];
+        assert_eq!(reader.read_at(5 * 4096, &mut data).await, Ok(4096));
+        let file = store.metadata("/a").unwrap().id;
+        let damaged = StoreError::Damaged { file, offset: 6 * 4096, at };
+        assert_eq!(reader.read_at(5 * 4096 + 1, &mut data).await, Err(damaged));
+    });
+}
+
+/// A store with many changes on record; returns the metadata zone that is being written.
+fn used(drive: &RamDrive) -> ZoneId {
+    format(drive);
+    run(drive, async |store, _| {
+        store.create_directory("/db").await.unwrap();
+        for name in 0..6 {
+            let path = format!("/db/{name}");
+            let file = store.create(&path, Hints::default()).await.unwrap();
+            file.append(&bytes(name, 0, 9000)).await.unwrap();
+            file.sync().await.unwrap();
+            file.append(b"more").await.unwrap();
+            file.truncate(8000).await.unwrap();
+        }
+        let records = || [0, 1].map(|zone| drive.zone(ZoneId(zone)).write_pointer.0);
+        for extra in 0..20 {
+            // Neither few records, nor so many that the zone becomes full.
+            if !(8..12).contains(&records().into_iter().max().unwrap()) {
+                store.create_directory(&format!("/{extra}")).await.unwrap();
+            }
+        }
+        store.rename("/db/0", "/db/1").await.unwrap();
+        store.link("/db/2", "/two").await.unwrap();
+        store.remove_file("/db/3").await.unwrap();
+    });
+    let zones = [ZoneId(0), ZoneId(1)];
+    zones.into_iter().max_by_key(|zone| drive.zone(*zone).write_pointer).unwrap()
+}
+
+/// ZenFS refuses to mount after a torn last record.
+#[test]
+fn a_torn_last_record_is_as_if_never_written_and_a_lost_one_is_noticed() {
+    let drive = drive(geometry(12, 4, OobKind::Separate));
+    let zone = used(&drive);
+    let last = drive.zone(zone).write_pointer.0 - 1;
+    assert!(last > 4, "few records");
+    let torn = drive.fork(zoneweave_emulator::Immediate);
+    flip(&torn, ZoneAddress::new(zone, last));
+    run(&torn, async |store, _| {
+        assert!(store.metadata("/db/3").is_ok(), "the record of its deletion is torn");
+        assert!(store.metadata("/two").is_ok());
+    });
+    flip(&drive, ZoneAddress::new(zone, last - 2));
+    let at = ZoneAddress::new(zone, last - 1);
+    assert_eq!(open(&drive), Err(OpenError::JournalDamaged { at }));
+}
+
+fn open(drive: &RamDrive) -> Result<(), OpenError> {
+    let executor = Executor::new(std::rc::Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    let device = drive.attach(&handle);
+    executor.run(async {
+        let (store, _) = FileStore::open(handle.clone(), device, options()).await?;
+        visit(&store, "/", 0).await;
+        // Changes of a store from a forged image fail or succeed.
+        let _ = store.create_directory("/new").await;
+        if let Ok(file) = store.create("/new/file", Hints::default()).await {
+            let _ = file.append(&[1; 20_000]).await;
+            let _ = file.sync().await;
+        }
+        let _ = store.remove_file("/db/1").await;
+        let _ = store.rename("/db", "/other").await;
+        Ok(())
+    })
+}
+
+/// Reads everything, and ignores errors.
+async fn visit(store: &FileStore, path: &str, depth: u32) {
+    let Ok(listed) = store.list(path) else { return };
+    for (name, metadata) in listed {
+        let below = format!("{path}/{name}");
+        if metadata.is_directory && depth < 10 {
+            Box::pin(visit(store, &below, depth + 1)).await;
+        } else if let Ok(reader) = store.open_file(&below) {
+            let mut data = vec![0; usize::try_from(metadata.length.min(1 << 20)).unwrap()];
+            let _ = reader.read_at(0, &mut data).await;
+        }
+    }
+}
+
+/// Records that decode, with contents that no store writes: errors, never a panic.
+#[test]
+fn forged_metadata_opens_or_is_refused() {
+    let image = drive(geometry(12, 4, OobKind::Separate));
+    let zone = used(&image);
+    let count = image.zone(zone).write_pointer.0;
+    let record = |block| {
+        let read = image.peek(ZoneAddress::new(zone, block), BlockCount(1));
+        MetadataRecord::decode(&read.block(0)).unwrap()
+    };
+    let records: Vec<MetadataRecord> = (0..count).map(record).collect();
+    let (mut opened, mut refused) = (0, 0);
+    for seed in 0..300 {
+        let mut random = Random::new(seed);
+        let forged = image.fork(zoneweave_emulator::Immediate);
+        for _ in 0..=random.below(2) {
+            let block = random.below(u64::from(count));
+            let record = forge(&records, usize::try_from(block).unwrap(), &mut random);
+            let Some(data) = record else { continue };
+            let at = ZoneAddress::new(zone, u32::try_from(block).unwrap());
+            forged.overwrite(at, &data);
+        }
+        match open(&forged) {
+            Ok(()) => opened += 1,
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(opened > 10 && refused > 10, "{opened} opened, {refused} refused");
+}
+
+/// A record with entries of another, or with bytes of an entry changed.
+fn forge(records: &[MetadataRecord], block: usize, random: &mut Random) -> Option<Payload> {
+    let mut record = records[block].clone();
+    let mut pick = |most: usize| usize::try_from(random.below(most as u64)).unwrap();
+    let other = &records[pick(records.len())].entries;
+    let at = pick(record.entries.len());
+    match pick(3) {
+        0 => record.entries[at] = other[pick(other.len())].clone(),
+        1 => record.entries.insert(at, other[pick(other.len())].clone()),
+        _ => {
+            let mut bytes = Vec::new();
+            record.entries[at].encode(&mut bytes);
+            let byte = 4 + pick(bytes.len() - 4);
+            bytes[byte] = [0, 1, 255, bytes[byte] ^ 1][pick(4)];
+            record.entries[at] = Entry::from_bytes(&bytes)?;
+        }
+    }
+    let mut builder = RecordBuilder::default();
+    let fits = record.entries.iter().all(|entry| builder.push(entry));
+    let part: Part = record.part;
+    fits.then(|| builder.payload(UUID, record.sequence, part, true))
+}
