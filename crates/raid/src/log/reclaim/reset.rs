@@ -195,11 +195,6 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
     }
     let mut deaths: Vec<_> = buried.iter().map(|(_, death)| death.clone()).collect();
     deaths.sort_by_key(|death| death.generation);
-    // A start refuses a record with others.
-    assert!(
-        deaths.is_sorted_by(|one, next| one.generation < next.generation),
-        "a segment dies twice in {deaths:?}"
-    );
     let record = !mutant(Mutant::DeadNotRecorded);
     if record && core.superblock.commit(core, RecordBody::Deaths(deaths)).await.is_err() {
         return false;
