@@ -98,16 +98,19 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
         coded = identity.encode();
         assert_eq!(BlockIdentity::decode(&coded), Some(identity));
     }
+    // The encoder takes no block on a column that its segment is not on, nor data beyond the width.
+    let column = Column(input[37] % 32);
+    let absent = u32::from(input[59]) << 24 | u32::from(input[56]);
     let oob = Oob {
         coded,
         generation: u64::from(input[24]) << 56 | u64::from(input[31]),
         stripe: u32::from(input[32]) << 24,
-        width: input[36],
-        column: Column(input[37] % 32),
+        width: if is_data { input[36].max(role.0 + 1) } else { input[36] },
+        column,
         role,
         place,
         columns: u64::from(input[44]) << 56 | u64::from(input[45]),
-        absent: ColumnSet::of_bits(u32::from(input[59]) << 24 | u32::from(input[56])),
+        absent: ColumnSet::of_bits(absent & !(1 << column.0)),
         block_in_chunk: u16::from(input[52]) << 8 | u16::from(input[53]),
     };
     let mut bytes = oob.encode(seed, block, is_data);
