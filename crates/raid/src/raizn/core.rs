@@ -86,25 +86,16 @@ impl State {
     }
 
     /// The zones that have the column of a member that is being rebuilt.
-    fn rebuilt(&self) -> Vec<ZonedBody> {
-        let mut records = Vec::new();
-        for (column, member) in self.array.scheme().iter().zip(&self.array.members) {
-            if member.entry.state != MemberState::Rebuilding {
-                continue;
+    pub(crate) fn rebuilt_of(&self, column: Column) -> Vec<ZonedBody> {
+        let chunks = self.logical.chunks(REBUILT_ZONES as usize);
+        let records = (0..).step_by(REBUILT_ZONES as usize).zip(chunks).map(|(first, zones)| {
+            let mut bits = vec![0; zones.len().div_ceil(8)];
+            for (at, zone) in zones.iter().enumerate() {
+                bits[at / 8] |= u8::from(!zone.absent.contains(column)) << (at % 8);
             }
-            for (first, zones) in (0..)
-                .step_by(REBUILT_ZONES as usize)
-                .zip(self.logical.chunks(REBUILT_ZONES as usize))
-            {
-                let mut bits = vec![0; zones.len().div_ceil(8)];
-                for (at, zone) in zones.iter().enumerate() {
-                    let has = !zone.absent.contains(column);
-                    bits[at / 8] |= u8::from(has) << (at % 8);
-                }
-                records.push(ZonedBody::Rebuilt(RebuiltZones { column, first, bits }));
-            }
-        }
-        records
+            ZonedBody::Rebuilt(RebuiltZones { column, first, bits })
+        });
+        records.collect()
     }
 
     /// All current records.
@@ -114,7 +105,11 @@ impl State {
             record.generation > 0 || record.finished.is_some() || !record.junk.is_empty()
         });
         let mut bodies = ZonedBody::of_zones(known.cloned());
-        bodies.extend(self.rebuilt());
+        for (column, member) in self.array.scheme().iter().zip(&self.array.members) {
+            if member.entry.state == MemberState::Rebuilding {
+                bodies.extend(self.rebuilt_of(column));
+            }
+        }
         bodies.push(ZonedBody::Published(PublishedMount(self.published)));
         bodies
     }

@@ -19,7 +19,7 @@ use crate::array::stop::StopReason;
 use crate::raizn::core::Core;
 use crate::raizn::format::body::{ZoneRecords, ZonedBody};
 use crate::raizn::layout::Layout;
-use crate::raizn::zone::Pending;
+use crate::raizn::zone::{Operation, Pending};
 
 impl Core {
     /// Runs a reset or a finish of a blocked zone without writes in flight.
@@ -31,6 +31,7 @@ impl Core {
                 (responder, done)
             }
             Pending::Finish(responder) => (responder, self.finish_columns(zone).await),
+            Pending::Join(joining, responder) => (responder, self.join_column(zone, joining).await),
             Pending::Write(_) => unreachable!("writes are submitted in order"),
         };
         self.unblock(zone);
@@ -43,11 +44,12 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let logical = &mut state.logical[zone as usize];
         logical.blocked = false;
+        logical.ended += 1;
         logical.changed.open();
     }
 
     /// Records the state of a zone, durably.
-    async fn record_zone(self: &Rc<Self>, zone: u32) -> Result<(), StopReason> {
+    pub(crate) async fn record_zone(self: &Rc<Self>, zone: u32) -> Result<(), StopReason> {
         let record = || {
             let record = self.state.borrow().logical[zone as usize].record.clone();
             ZonedBody::Zones(ZoneRecords(vec![record]))
@@ -132,6 +134,11 @@ impl Core {
         let queued = self.queue_last_parity(&mut self.state.borrow_mut(), zone);
         let Some(operation) = queued else { return };
         self.start_writers(zone);
+        self.drive_writes(&operation).await;
+    }
+
+    /// Waits for the drive writes of an operation that is not a user's.
+    pub(crate) async fn drive_writes(&self, operation: &Operation) {
         while operation.waiting.get() > 0 {
             self.changed.wait().await;
         }
@@ -146,6 +153,7 @@ impl Core {
         {
             let mut state = self.state.borrow_mut();
             let logical = &mut state.logical[zone as usize];
+            logical.admitted += 1;
             if matches!(pending, Pending::Reset(_)) {
                 logical.resets_admitted += 1;
             }

@@ -9,7 +9,8 @@
 //!    are not complete on media, and computes parity.
 //! 3. `write/` writes columns and parity; `parity_log` is the log of parity that has no place yet.
 //! 4. `read` verifies blocks and reconstructs lost ones.
-//! 5. `manage` resets and finishes zones.
+//! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
+//!    it its columns.
 //! 6. `recover/` starts a volume after a crash; `create` makes one.
 //! 7. `status` is the volume as users see it; `format/` has the bytes on media.
 //!
@@ -26,7 +27,9 @@ pub(crate) mod layout;
 pub(crate) mod manage;
 pub(crate) mod parity_log;
 pub(crate) mod read;
+pub(crate) mod rebuild;
 pub(crate) mod recover;
+pub(crate) mod replace;
 pub(crate) mod status;
 pub(crate) mod stripe;
 pub(crate) mod volume;
@@ -35,5 +38,6 @@ pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
 pub use recover::open::{OpenError, OpenOptions, OpenReport, open};
+pub use replace::ReplaceError;
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

@@ -7,13 +7,15 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply, Responder, Status,
-    ZoneAction, ZoneAddress, ZoneId, ZoneState, ZonedDevice, completion, zero_blocks,
+    ZoneAction, ZoneAddress, ZoneId, ZoneReport, ZoneState, ZonedDevice, completion, zero_blocks,
 };
 
-use crate::array::error::AdminError;
+use crate::array::error::{AdminError, RebuildError};
+use crate::array::format::record::MemberUuid;
 use crate::array::health::Members;
 use crate::raizn::core::Core;
 use crate::raizn::read::Reader;
+use crate::raizn::replace::ReplaceError;
 use crate::raizn::status::VolumeStatus;
 use crate::raizn::zone::{Pending, PendingWrite};
 use crate::scheme::Column;
@@ -51,6 +53,27 @@ impl Volume {
         self.core.fail_member(slot, Status::Aborted);
         self.core.membership_settled().await;
         self.core.state.borrow().array.stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
+    }
+
+    /// Puts a drive into a slot and rebuilds it. The drive's contents are destroyed.
+    ///
+    /// # Errors
+    /// A [`ReplaceError`] with the reason.
+    pub async fn replace(
+        &self,
+        slot: Column,
+        device: Rc<dyn ZonedDevice>,
+        uuid: MemberUuid,
+    ) -> Result<(), ReplaceError> {
+        self.core.replace(slot, device, uuid).await
+    }
+
+    /// Continues rebuilds that a restart interrupted.
+    ///
+    /// # Errors
+    /// A [`RebuildError`] with the reason.
+    pub async fn resume_rebuilds(&self) -> Result<(), RebuildError> {
+        self.core.resume_rebuilds().await
     }
 
     /// Ends all commands and background tasks, and makes everything durable. Commands submitted
@@ -101,7 +124,7 @@ impl Volume {
             }
             Command::Report { first, count, options } => {
                 let report = self.core.state.borrow().zones.report(first, count, options);
-                responder.complete(report.map(Reply::Zones));
+                self.report(report, responder);
             }
             Command::ChangedZones => {
                 let changed = self.core.state.borrow_mut().zones.take_changed();
@@ -115,6 +138,41 @@ impl Volume {
                 });
             }
         }
+    }
+
+    /// Answers a report once the commands that it shows have ended: a crash takes back none of it.
+    fn report(&self, report: Result<ZoneReport, Status>, responder: Responder) {
+        let report = match report {
+            Ok(report) => report,
+            Err(status) => return responder.complete(Err(status)),
+        };
+        let shown: Vec<_> = {
+            let state = self.core.state.borrow();
+            let zones =
+                report.zones.iter().map(|info| (info.zone, &state.logical[info.zone.index()]));
+            let changing = zones.filter(|(_, zone)| zone.ended < zone.admitted);
+            changing.map(|(zone, logical)| (zone, logical.admitted)).collect()
+        };
+        if shown.is_empty() {
+            return responder.complete(Ok(Reply::Zones(report)));
+        }
+        let core = self.core.clone();
+        self.core.handle.spawn_alone("report", async move {
+            for (zone, admitted) in shown {
+                loop {
+                    let changed = {
+                        let state = core.state.borrow();
+                        let logical = &state.logical[zone.index()];
+                        if logical.ended >= admitted {
+                            break;
+                        }
+                        logical.changed.clone()
+                    };
+                    changed.wait().await;
+                }
+            }
+            responder.complete(Ok(Reply::Zones(report)));
+        });
     }
 
     fn read(&self, at: ZoneAddress, blocks: BlockCount, responder: Responder) {

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_runtime::{Gate, Semaphore};
-use zoneweave_zoned::{Payload, Responder};
+use zoneweave_zoned::{Payload, Responder, ZonedDevice};
 
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::stripe::{Block, StripeBuffer};
@@ -47,11 +47,22 @@ pub(crate) struct PendingWrite {
     pub(crate) responder: Responder,
 }
 
+/// A column that is being rebuilt.
+#[derive(Clone)]
+pub(crate) struct Joining {
+    pub(crate) column: Column,
+    pub(crate) device: Rc<dyn ZonedDevice>,
+    /// Column offset behind the last block that was copied.
+    pub(crate) copied: u32,
+}
+
 /// An admitted command, in order.
 pub(crate) enum Pending {
     Write(PendingWrite),
     Reset(Responder),
     Finish(Responder),
+    /// The end of a rebuild of the zone's column.
+    Join(Joining, Responder),
 }
 
 /// Blocks to be written to a column, in order.
@@ -89,6 +100,9 @@ pub(crate) struct LogicalZone {
     pub(crate) resets_done: u64,
     /// Resets admitted since the start.
     pub(crate) resets_admitted: u64,
+    /// Commands that change the zone: admitted, and ended. They end in order.
+    pub(crate) admitted: u64,
+    pub(crate) ended: u64,
     /// Admitted commands that are not submitted yet.
     pub(crate) pending: VecDeque<Pending>,
     /// Submitted writes, with their responders.
@@ -128,6 +142,8 @@ impl LogicalZone {
             completed,
             resets_done: 0,
             resets_admitted: 0,
+            admitted: 0,
+            ended: 0,
             pending: VecDeque::new(),
             operations: VecDeque::new(),
             stripes: VecDeque::new(),

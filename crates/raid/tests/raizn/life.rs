@@ -9,7 +9,7 @@ use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
-use zoneweave_raid::scheme::Scheme;
+use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
     BlockCount, Geometry, OobKind, Payload, ZoneAction, ZoneAddress, ZoneAttributes, ZoneId,
@@ -28,6 +28,9 @@ pub(super) enum Losses {
 struct World {
     drives: Vec<RamDrive>,
     lost: Option<usize>,
+    /// The lost member's slot has a new drive, which may not have all columns yet.
+    replaced: bool,
+    geometry: Geometry,
     zones: Vec<ModelZone>,
     next_tag: u64,
     volatile: bool,
@@ -73,7 +76,8 @@ pub(super) fn history(seed: u64, losses: Losses) {
     };
     executor.run(create(&offered, &options)).unwrap();
     let zones = vec![ModelZone::default(); 5];
-    let mut world = World { drives, lost: None, zones, next_tag: 1, volatile };
+    let mut world =
+        World { drives, lost: None, replaced: false, geometry, zones, next_tag: 1, volatile };
     for _ in 0..12 {
         world = life(world, &mut random, losses);
     }
@@ -96,7 +100,8 @@ fn life(world: World, random: &mut Random, losses: Losses) -> World {
     if losses == Losses::Some && world.lost.is_none() && random.per_mille(150) {
         world.lost = Some(random.below(world.drives.len() as u64) as usize);
     }
-    let offered = offer(&world.drives, &handle, world.lost);
+    let lost = world.lost.filter(|_| !world.replaced);
+    let offered = offer(&world.drives, &handle, lost);
     let crash_at = Nanos(random.below(1_500_000));
     let shared = Rc::new(RefCell::new(world));
     let stop = {
@@ -117,6 +122,7 @@ fn life(world: World, random: &mut Random, losses: Losses) -> World {
             let at = (seed % world.drives.len() as u64) as usize;
             world.drives[at].set_gone(true);
             world.lost = Some(at);
+            world.replaced = false;
         });
     }
     executor.run_until(main, stop);
@@ -142,6 +148,7 @@ async fn run(
 ) {
     let (volume, _) = open(&handle, offered, OpenOptions::default()).await.unwrap();
     verify(&volume, &world).await;
+    handle.spawn("repair", repair(handle.clone(), volume.clone(), world.clone(), seed));
     let joins: Vec<_> = (0..workers)
         .map(|worker| {
             let work = work(volume.clone(), world.clone(), Random::new(seed ^ worker), steps);
@@ -154,6 +161,36 @@ async fn run(
     verify_live(&volume, &world).await;
     if seed.is_multiple_of(3) {
         volume.close().await;
+    }
+}
+
+/// Goes on with a rebuild, or puts a blank drive in the place of a lost one.
+async fn repair(handle: Handle, volume: Volume, world: Shared, seed: u64) {
+    let (lost, replaced) = (world.borrow().lost, world.borrow().replaced);
+    let Some(at) = lost else { return };
+    if replaced {
+        // The crash may have come before the drive was a member.
+        let _failed = volume.resume_rebuilds().await;
+    } else if seed.is_multiple_of(2) {
+        let geometry = world.borrow().geometry.clone();
+        let drive = RamDrive::new(geometry, Jitter::new(seed, Nanos(5_000))).unwrap();
+        let device = drive.attach(&handle);
+        world.borrow_mut().drives[at] = drive;
+        world.borrow_mut().replaced = true;
+        let mut uuid = [0xEE; 16];
+        uuid[..8].copy_from_slice(&world.borrow().next_tag.to_le_bytes());
+        uuid[8] = at as u8;
+        world.borrow_mut().next_tag += 1;
+        let uuid = MemberUuid(uuid);
+        let _failed = volume.replace(Column::of(at), device, uuid).await;
+    }
+    let status = volume.status();
+    let mut world = world.borrow_mut();
+    if world.lost == Some(at) && status.members[at].online {
+        world.lost = None;
+        world.replaced = false;
+    } else if replaced && status.members[at].failure.is_some() {
+        world.replaced = false;
     }
 }
 

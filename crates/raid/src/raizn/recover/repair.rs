@@ -241,7 +241,13 @@ impl Core {
         block.into_blocks().next().expect("one block")
     }
 
-    fn column_payload(&self, zone: u32, column: Column, at: u32, blocks: &[Block]) -> Payload {
+    pub(crate) fn column_payload(
+        &self,
+        zone: u32,
+        column: Column,
+        at: u32,
+        blocks: &[Block],
+    ) -> Payload {
         let generation = self.state.borrow().logical[zone as usize].record.generation;
         let mut oob = Vec::new();
         if self.checksums == Checksums::Metadata {

@@ -82,7 +82,7 @@ impl Core {
         })
     }
 
-    fn start_log_writer(self: &Rc<Self>, column: Column) {
+    pub(crate) fn start_log_writer(self: &Rc<Self>, column: Column) {
         let starts = {
             let mut state = self.state.borrow_mut();
             let log = &mut state.logs[column.index()];
@@ -106,7 +106,12 @@ impl Core {
     }
 
     /// The parity of a zone's partial stripe, as of its completed blocks, if a member has some.
-    fn partial_parity(&self, state: &State, zone: u32, column: Column) -> Option<LogWrite> {
+    pub(crate) fn partial_parity(
+        &self,
+        state: &State,
+        zone: u32,
+        column: Column,
+    ) -> Option<LogWrite> {
         let layout = &self.layout;
         let logical = &state.logical[zone as usize];
         let stripe = layout.stripe_of(logical.completed);

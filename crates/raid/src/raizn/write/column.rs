@@ -23,7 +23,10 @@ impl Core {
     /// Writes whatever is queued for a column of a zone.
     pub(crate) async fn write_column(self: Rc<Self>, zone: u32, column: Column) {
         loop {
-            let Some((batch, device)) = self.next_batch(zone, column) else { return };
+            let Some((batch, device)) = self.next_batch(zone, column) else {
+                self.changed.open();
+                return;
+            };
             if let Some(device) = device {
                 let at = ZoneAddress::new(Layout::column_zone(zone), batch[0].at);
                 let data = batch.iter().flat_map(|write| write.data.iter().cloned()).collect();

@@ -74,6 +74,7 @@ impl Core {
             {
                 let (operation, responder, start) =
                     logical.operations.pop_front().expect("it is the front");
+                logical.ended += 1;
                 for (column, blocks) in operation.logged.take() {
                     state.logs[column.index()].outstanding -= blocks;
                 }

@@ -39,7 +39,10 @@ impl Core {
             };
             let device = device.expect("checked above");
             match step {
-                LogStep::Done => return,
+                LogStep::Done => {
+                    self.changed.open();
+                    return;
+                }
                 LogStep::Wait => self.changed.wait().await,
                 LogStep::Switch => {
                     {

@@ -87,7 +87,7 @@ impl Core {
                 }
                 logical.blocked = true;
             }
-            Pending::Finish(_) => {
+            Pending::Finish(_) | Pending::Join(..) => {
                 if !logical.operations.is_empty() {
                     return Next::Nothing;
                 }
