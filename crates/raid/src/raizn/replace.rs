@@ -16,7 +16,7 @@ use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
 use crate::array::health::Members;
 use crate::array::member::Member;
 use crate::array::repair::fit::{empty_drive, is_usable, superblock_zones};
-use crate::array::repair::rebuild::{rebuild, resume};
+use crate::array::repair::rebuild::{Progress, RebuildUnits, rebuild, resume};
 use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::mark_event;
@@ -111,8 +111,13 @@ impl Core {
         empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
         self.writers_ended(column).await;
         self.put_in(column, device, uuid);
+        let total = self.lacking(column).len() as u64;
+        self.rebuild.progress.set(Some(Progress { done: 0, total }));
         self.superblock.set_log(column, TwinLog::begin(superblocks, mark_event));
-        self.superblock.commit_snapshot(self).await.map_err(ReplaceError::Stopped)?;
+        if let Err(reason) = self.superblock.commit_snapshot(self).await {
+            self.rebuild.progress.set(None);
+            return Err(ReplaceError::Stopped(reason));
+        }
         self.changed.open();
         Ok(rebuild(self, column).await?)
     }

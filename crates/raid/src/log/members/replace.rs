@@ -12,7 +12,7 @@ use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDev
 use crate::array::health::Members;
 use crate::array::member::Member;
 use crate::array::repair::fit::{empty_drive, holds_something, is_usable, superblock_zones};
-use crate::array::repair::rebuild::rebuild;
+use crate::array::repair::rebuild::{Progress, RebuildUnits, rebuild};
 use crate::array::state::UNRECORDED;
 use crate::array::superblock_logs::mark_event;
 use crate::instrument::marks::{Mark, mark};
@@ -113,8 +113,14 @@ pub(super) async fn put_in(
         core.state.borrow().array.membership_dirty,
         "a drive in {column} is not going to be recorded"
     );
+    // A slot that is being rebuilt has a rebuild, also while its membership is being recorded.
+    let total = core.lacking(column).len() as u64;
+    core.rebuild.progress.set(Some(Progress { done: 0, total }));
     core.superblock.set_log(column, TwinLog::begin(superblocks, mark_event));
-    core.superblock.commit_snapshot(core).await.map_err(ReplaceError::Stopped)?;
+    if let Err(reason) = core.superblock.commit_snapshot(core).await {
+        core.rebuild.progress.set(None);
+        return Err(ReplaceError::Stopped(reason));
+    }
     core.changed.open();
     Ok(())
 }
