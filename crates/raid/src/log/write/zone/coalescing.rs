@@ -91,6 +91,7 @@ impl Coalescing {
     /// one has to wait.
     pub(super) fn holds_back(self, load: SegmentLoad) -> bool {
         let SegmentLoad { chunk_blocks, in_flight, segments, stripes, busy, instead } = load;
+        assert!(busy <= segments, "more busy segments than there are: {load:?}");
         let many_blocks = stripes * chunk_blocks >= self.max_in_flight;
         let enough = segments > 1 && in_flight >= STRIPES && many_blocks;
         let many = in_flight == 0 && busy >= SEGMENTS && instead;
