@@ -118,6 +118,7 @@ impl Core {
     /// Copies blocks of a column up to an offset. Returns whether that succeeded.
     async fn copy_column(self: &Rc<Self>, zone: u32, joining: &mut Joining, until: u32) -> bool {
         let Joining { column, device, copied } = joining.clone();
+        assert!(copied < until, "a copy from {copied} to {until}");
         let generation = self.state.borrow().logical[zone as usize].record.generation;
         let Some(blocks) = self.rebuilt_blocks(zone, column, copied..until).await else {
             // Too much of a stripe is lost: users get errors for the same blocks.
@@ -132,6 +133,7 @@ impl Core {
         if !is_same || !self.is_of_member(column, &device) {
             return false;
         }
+        assert!(blocks.len() == (until - copied) as usize, "{} blocks were rebuilt", blocks.len());
         let payload: Payload = self.column_payload(zone, column, copied, &blocks);
         let at = ZoneAddress::new(Layout::column_zone(zone), copied);
         let written = self.write_in_tries(column, &device, at, payload).await;

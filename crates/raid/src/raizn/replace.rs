@@ -215,6 +215,8 @@ impl Core {
     fn put_in(&self, column: Column, device: Rc<dyn ZonedDevice>, uuid: MemberUuid) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
+        assert!(state.array.slot_of(&device).is_none(), "a drive is in one slot");
+        assert!(!state.logs[column.index()].writing, "the drive before is being written");
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
         state.array.volatile |= device.geometry().volatile_cache;
         let mut member = Member::new(entry, Some(device));
