@@ -186,7 +186,8 @@ async fn repair(handle: Handle, volume: Volume, world: Shared, seed: u64) {
     }
     let status = volume.status();
     let mut world = world.borrow_mut();
-    if world.lost == Some(at) && status.members[at].online {
+    // A drive that vanished just now may not have been missed yet.
+    if world.lost == Some(at) && world.replaced && status.members[at].online {
         world.lost = None;
         world.replaced = false;
     } else if replaced && status.members[at].failure.is_some() {
