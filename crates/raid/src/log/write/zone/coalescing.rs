@@ -227,7 +227,7 @@ mod tests {
         let load = SegmentLoad {
             chunk_blocks: 4,
             in_flight: 2,
-            segments: 2,
+            segments: 4,
             stripes: 8,
             busy: 2,
             instead: true,
@@ -235,7 +235,7 @@ mod tests {
         assert!(waits(load));
         assert!(!waits(SegmentLoad { stripes: 7, ..load }), "too few blocks in flight");
         assert!(!waits(SegmentLoad { in_flight: 1, ..load }), "nothing waits behind its stripe");
-        assert!(!waits(SegmentLoad { segments: 1, ..load }), "it has no others beside it");
+        assert!(!waits(SegmentLoad { segments: 1, busy: 1, ..load }), "it has no others beside it");
         let idle = SegmentLoad { in_flight: 0, busy: 4, ..load };
         assert!(waits(idle));
         assert!(!waits(SegmentLoad { busy: 3, ..idle }), "few segments are busy");
