@@ -351,7 +351,11 @@ impl Core {
         }
         let zone_blocks = self.layout.zone_blocks();
         let allowed = state.zones.geometry().max_active.unwrap_or(u32::MAX);
-        let active = state.logical.iter_mut().filter(|zone| zone.is_active(zone_blocks));
+        // A zone whose reset is repeated is empty before users are served.
+        let active = state
+            .logical
+            .iter_mut()
+            .filter(|zone| zone.is_active(zone_blocks) && !zone.record.resetting);
         for zone in active.skip(allowed as usize) {
             finish(zone);
             finished.insert(zone.record.zone);
@@ -363,6 +367,7 @@ impl Core {
 /// Finishes a zone where it ends.
 fn finish(zone: &mut LogicalZone) {
     assert!(zone.record.finished.is_none(), "a zone is finished once");
+    assert!(!zone.record.resetting, "a zone that is reset is not finished");
     zone.record.finished = Some(zone.completed);
     zone.record.by_volume = true;
 }
