@@ -21,3 +21,11 @@ fn zones_survive_crashes_and_a_lost_member() {
     let name = "zones_survive_crashes_and_a_lost_member";
     for_each_seed("raizn", name, |seed| life::history(seed, life::Losses::Some));
 }
+
+/// A zone was finished whose last parity unit had junk in its place, and a crash took the relocated
+/// parity. The next start took the write pointer behind the junk for that of parity in place, so
+/// the zone could not be read without the member that held its last data.
+#[test]
+fn an_interrupted_finish_relocates_its_parity() {
+    life::history(1484, life::Losses::Some);
+}

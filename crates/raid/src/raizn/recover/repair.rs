@@ -317,12 +317,18 @@ impl Core {
         let lacking: Vec<_> = lacks.map(|role| layout.column_of(tail.zone, last, role)).collect();
         for role in layout.parity_roles().filter(|_| rest > 0) {
             let column = layout.column_of(tail.zone, last, role);
-            let there = tail.columns[column.index()].write_pointer.max(layout.row_start(last));
-            let whole = layout.row_start(last) + layout.parity_blocks(rest);
-            logical.columns[column.index()].next = match lacking.contains(&column) {
-                true => there.min(whole),
-                false => whole,
+            let own = &tail.columns[column.index()];
+            let places =
+                layout.row_start(last)..layout.row_start(last) + layout.parity_blocks(rest);
+            let whole = places.end;
+            let missing = places.clone().find(|at| !own.blocks.contains_key(at));
+            let next = match missing.filter(|_| lacking.contains(&column)) {
+                // Parity whose place holds junk is relocated by the finish, wherever that ends.
+                Some(missing) if logical.is_junk(column, missing).0 => missing,
+                Some(_) => own.write_pointer.clamp(places.start, whole),
+                None => whole,
             };
+            logical.columns[column.index()].next = next;
         }
         if rest == 0 || lacking.is_empty() || !is_whole {
             logical.stripes.clear();
