@@ -219,7 +219,16 @@ impl Volume {
         self.core.admit(at.zone.0, Pending::Write(write));
     }
 
+    /// Whether a command fails because writes have stopped. An earlier reset or finish may have
+    /// failed then, so that a zone only seems to be empty or full.
+    fn is_refused(&self, action: ZoneAction) -> bool {
+        matches!(action, ZoneAction::Reset | ZoneAction::Finish) && self.core.is_stopped()
+    }
+
     fn manage(&self, zone: ZoneId, action: ZoneAction, responder: Responder) {
+        if self.is_refused(action) {
+            return responder.complete(Err(Core::STOPPED));
+        }
         let (before, managed) = {
             let mut state = self.core.state.borrow_mut();
             let known = zone.0 < state.zones.geometry().zones;
@@ -245,6 +254,9 @@ impl Volume {
     }
 
     fn manage_all(&self, action: ZoneAction, responder: Responder) {
+        if self.is_refused(action) {
+            return responder.complete(Err(Core::STOPPED));
+        }
         let managed = self.core.state.borrow_mut().zones.manage_all(action);
         let pending = match action {
             ZoneAction::Reset => Pending::Reset,

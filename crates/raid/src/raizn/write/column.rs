@@ -46,7 +46,9 @@ impl Core {
     /// service.
     fn next_batch(&self, zone: u32, column: Column) -> Option<Batch> {
         let mut state = self.state.borrow_mut();
-        let lost = state.lost_columns(zone).contains(column);
+        // Behind a reset that failed when writes stopped, a write would mix contents.
+        let is_stopped = state.array.stopped.is_some();
+        let lost = is_stopped || state.lost_columns(zone).contains(column);
         let device = state.array.members[column.index()].device.clone().filter(|_| !lost);
         let most = device.as_ref().map_or(u32::MAX, |device| device.geometry().max_transfer.0);
         let queue = &mut state.logical[zone as usize].columns[column.index()];

@@ -17,10 +17,13 @@ impl Core {
         loop {
             let (device, step) = {
                 let mut state = self.state.borrow_mut();
+                let is_stopped = state.array.stopped.is_some();
                 let device = state.array.members[column.index()].device.clone();
+                let device = device.filter(|_| !is_stopped);
                 let log = &mut state.logs[column.index()];
                 match &device {
-                    // Nothing waits for the log of a member that is gone.
+                    // Nothing waits for the log of a member that is gone. Once writes have stopped,
+                    // no checkpoint makes room any more.
                     None => {
                         let dropped = std::mem::take(&mut log.queue);
                         log.checkpoint.clear();

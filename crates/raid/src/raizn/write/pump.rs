@@ -106,6 +106,10 @@ impl Core {
 
     /// Whether the drives have what a write to so many stripes of a zone needs.
     fn has_resources(&self, state: &State, zone: u32, stripes: u32) -> bool {
+        // Zones that were being reset or finished keep their resources; no write reaches a drive.
+        if state.array.stopped.is_some() {
+            return true;
+        }
         let zone_blocks = self.layout.zone_blocks();
         if !state.logical[zone as usize].is_active(zone_blocks)
             && let Some(most) = state.zones.geometry().max_active
