@@ -49,6 +49,7 @@ impl Core {
         if self.state.borrow().logical[zone as usize].record.resetting {
             return Leftover::Reset;
         }
+        self.leave_out_read_only(zone, reports);
         self.load_relocated(zone, logs);
         let ends = self.column_ends(zone, reports);
         let generation = self.state.borrow().logical[zone as usize].record.generation;
@@ -92,6 +93,23 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Takes read-only columns as lost if nothing but the write pointer shows what they hold: that
+    /// of a read-only zone is undefined (NVMe ZNS).
+    fn leave_out_read_only(&self, zone: u32, reports: &[Option<Vec<ZoneInfo>>]) {
+        if self.checksums == Checksums::Metadata {
+            return;
+        }
+        let physical = Layout::column_zone(zone);
+        let columns = self.layout.scheme().iter().zip(reports);
+        let read_only = columns.filter(|(_, report)| {
+            let info = report.as_ref().and_then(|report| report.get(physical.index()));
+            info.is_some_and(|info| info.state == ZoneState::ReadOnly)
+        });
+        let mut state = self.state.borrow_mut();
+        let logical = &mut state.logical[zone as usize];
+        logical.absent = read_only.fold(logical.absent, |absent, (column, _)| absent.with(column));
     }
 
     /// The write pointer of each column; `None` for columns that are lost.
