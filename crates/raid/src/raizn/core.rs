@@ -37,6 +37,11 @@ pub(crate) struct State {
     pub(crate) next_mount: u64,
     /// Zones whose next write waits for resources of the drives.
     pub(crate) starved: BTreeSet<u32>,
+    /// Commands admitted since the start.
+    pub(crate) admitted: u64,
+    /// Numbers of admitted writes to empty zones that are not submitted yet: each takes an active
+    /// zone of the drives, in this order.
+    pub(crate) activations: BTreeSet<u64>,
 }
 
 /// The shared parts of a zoned volume.

@@ -152,12 +152,18 @@ impl Core {
     pub(crate) fn admit(self: &Rc<Self>, zone: u32, pending: Pending) {
         {
             let mut state = self.state.borrow_mut();
+            let state = &mut *state;
+            state.admitted += 1;
+            let number = state.admitted;
+            if matches!(&pending, Pending::Write(write) if write.activates()) {
+                state.activations.insert(number);
+            }
             let logical = &mut state.logical[zone as usize];
             logical.admitted += 1;
             if matches!(pending, Pending::Reset(_)) {
                 logical.resets_admitted += 1;
             }
-            logical.pending.push_back(pending);
+            logical.pending.push_back((number, pending));
         }
         self.pump(zone);
     }

@@ -47,6 +47,14 @@ pub(crate) struct PendingWrite {
     pub(crate) responder: Responder,
 }
 
+impl PendingWrite {
+    /// Whether it makes an empty zone an active one.
+    #[must_use]
+    pub(crate) fn activates(&self) -> bool {
+        self.start == 0
+    }
+}
+
 /// A column that is being rebuilt.
 #[derive(Clone)]
 pub(crate) struct Joining {
@@ -103,8 +111,8 @@ pub(crate) struct LogicalZone {
     /// Commands that change the zone: admitted, and ended. They end in order.
     pub(crate) admitted: u64,
     pub(crate) ended: u64,
-    /// Admitted commands that are not submitted yet.
-    pub(crate) pending: VecDeque<Pending>,
+    /// Admitted commands that are not submitted yet, with their numbers in the volume.
+    pub(crate) pending: VecDeque<(u64, Pending)>,
     /// Submitted writes, with their responders.
     pub(crate) operations: VecDeque<(Rc<Operation>, Responder, u32)>,
     /// The stripes of submitted, incomplete data.

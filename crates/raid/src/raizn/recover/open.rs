@@ -148,6 +148,8 @@ fn assemble(
         published,
         next_mount: mount.0 + 1,
         starved: BTreeSet::new(),
+        admitted: 0,
+        activations: BTreeSet::new(),
         array,
     };
     let core = Core {

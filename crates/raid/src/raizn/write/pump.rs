@@ -14,7 +14,7 @@ const STRIPES_UNFLUSHED: u32 = 64;
 
 /// What to do next for a zone.
 enum Next {
-    Issued,
+    Issued { activates: bool },
     Flush,
     Task(Pending),
     Nothing,
@@ -23,10 +23,11 @@ enum Next {
 impl Core {
     /// Submits whatever a zone has admitted, as far as possible.
     pub(crate) fn pump(self: &Rc<Self>, zone: u32) {
+        let mut activated = false;
         loop {
             let next = self.next_of(&mut self.state.borrow_mut(), zone);
             match next {
-                Next::Issued => {}
+                Next::Issued { activates } => activated |= activates,
                 Next::Flush => {
                     let core = self.clone();
                     self.handle.spawn("flush of a zone", async move {
@@ -47,13 +48,17 @@ impl Core {
         self.start_writers(zone);
         // A write to a zone whose columns are all lost waits for nothing.
         self.advance(zone);
+        // The next write to an empty zone waited for this one.
+        if activated {
+            self.pump_starved();
+        }
     }
 
     fn next_of(&self, state: &mut State, zone: u32) -> Next {
         let volatile = state.array.volatile;
         let layout = &self.layout;
         let logical = &mut state.logical[zone as usize];
-        let Some(front) = logical.pending.front() else { return Next::Nothing };
+        let Some((number, front)) = logical.pending.front() else { return Next::Nothing };
         if logical.blocked {
             return Next::Nothing;
         }
@@ -65,7 +70,8 @@ impl Core {
                     return Next::Nothing;
                 }
                 let stripes = last - layout.stripe_of(write.start) + 1;
-                if !self.has_resources(state, zone, stripes) {
+                let activation = write.activates().then_some(*number);
+                if !self.has_resources(state, activation, stripes) {
                     state.starved.insert(zone);
                     return Next::Nothing;
                 }
@@ -95,25 +101,32 @@ impl Core {
             }
         }
         match state.logical[zone as usize].pending.pop_front() {
-            Some(Pending::Write(write)) => {
+            Some((number, Pending::Write(write))) => {
+                let activates = state.activations.remove(&number);
                 self.issue(state, zone, write);
-                Next::Issued
+                Next::Issued { activates }
             }
-            Some(other) => Next::Task(other),
+            Some((_, other)) => Next::Task(other),
             None => Next::Nothing,
         }
     }
 
-    /// Whether the drives have what a write to so many stripes of a zone needs.
-    fn has_resources(&self, state: &State, zone: u32, stripes: u32) -> bool {
+    /// Whether the drives have what a write to so many stripes needs. `activation` is its number if
+    /// it writes to an empty zone.
+    fn has_resources(&self, state: &State, activation: Option<u64>, stripes: u32) -> bool {
         // Zones that were being reset or finished keep their resources; no write reaches a drive.
         if state.array.stopped.is_some() {
             return true;
         }
         let zone_blocks = self.layout.zone_blocks();
-        if !state.logical[zone as usize].is_active(zone_blocks)
+        if let Some(number) = activation
             && let Some(most) = state.zones.geometry().max_active
         {
+            // Later ones were admitted because the zones of earlier ones were reset or finished
+            // before them: if one overtakes, the zone that it waits for may never be.
+            if state.activations.first() != Some(&number) {
+                return false;
+            }
             // A zone whose reset or finish was admitted still takes its resources.
             let active = state.logical.iter().filter(|zone| zone.is_active(zone_blocks));
             if active.count() >= most as usize {
