@@ -294,8 +294,13 @@ impl Core {
         let mut junk: Vec<_> = logical.junk_of(column).copied().collect();
         let behind = Junk { column, start: end, end: write_pointer };
         junk.extend((end < write_pointer).then_some(behind));
-        // Damaged blocks can be reconstructed; a few may be replaced as well.
-        let misplaced = if misplaced.len() > REPLACED_MOST { BTreeMap::new() } else { misplaced };
+        // A crash may have taken relocated blocks. Damaged ones can be reconstructed; a few may be
+        // replaced as well.
+        let (mut misplaced, damaged): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            misplaced.into_iter().partition(|(at, _)| logical.is_junk(column, *at).0);
+        if damaged.len() <= REPLACED_MOST {
+            misplaced.extend(damaged);
+        }
         junk.extend(misplaced.keys().map(|at| Junk { column, start: *at, end: at + 1 }));
         let relocated = &mut logical.columns[column.index()].relocated;
         relocated.split_off(&end);
