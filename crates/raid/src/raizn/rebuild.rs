@@ -77,20 +77,18 @@ impl Core {
     async fn rebuild_column(self: &Rc<Self>, zone: u32, column: Column) {
         let device = self.state.borrow().array.members[column.index()].device.clone();
         let Some(device) = device else { return };
-        let physical = Layout::column_zone(zone);
-        if write_pointer(&*device, physical).await != Ok(0)
-            && let Err(status) = self.reset_zone(column, physical).await
-        {
-            if self.is_of_member(column, &device) {
-                self.fail_member(column, status);
-            }
-            return;
-        }
-        let mut joining = Joining { column, device, copied: 0 };
+        let mut joining = Joining { column, device, is_emptied: false, copied: 0 };
         loop {
-            // A reset of the zone waits for the copy.
+            // A reset of the zone waits for the copy. Emptying the column behind one would take
+            // blocks that were written since.
             let _reader = Reader::begin(self, zone);
             let Some(end) = self.complete_rows(zone, &joining) else { break };
+            if !joining.is_emptied {
+                if !self.empty_column(zone, &joining).await {
+                    return;
+                }
+                joining.is_emptied = true;
+            }
             if joining.copied >= end {
                 break;
             }
@@ -106,6 +104,21 @@ impl Core {
         let _joined = joined.await;
     }
 
+    /// Empties a column that an interrupted rebuild may have begun. Returns whether it is empty.
+    async fn empty_column(self: &Rc<Self>, zone: u32, joining: &Joining) -> bool {
+        let (column, physical) = (joining.column, Layout::column_zone(zone));
+        if write_pointer(&*joining.device, physical).await == Ok(0) {
+            return true;
+        }
+        let reset = self.reset_zone(column, physical).await;
+        if let Err(status) = reset
+            && self.is_of_member(column, &joining.device)
+        {
+            self.fail_member(column, status);
+        }
+        reset.is_ok()
+    }
+
     /// Column offset behind the last complete stripe; `None` if there is nothing to copy any more.
     fn complete_rows(&self, zone: u32, joining: &Joining) -> Option<u32> {
         let state = self.state.borrow();
@@ -117,7 +130,7 @@ impl Core {
 
     /// Copies blocks of a column up to an offset. Returns whether that succeeded.
     async fn copy_column(self: &Rc<Self>, zone: u32, joining: &mut Joining, until: u32) -> bool {
-        let Joining { column, device, copied } = joining.clone();
+        let Joining { column, device, copied, .. } = joining.clone();
         assert!(copied < until, "a copy from {copied} to {until}");
         let generation = self.state.borrow().logical[zone as usize].record.generation;
         let Some(blocks) = self.rebuilt_blocks(zone, column, copied..until).await else {
@@ -174,7 +187,8 @@ impl Core {
         let (completed, finished) = {
             let state = self.state.borrow();
             let logical = &state.logical[zone as usize];
-            if !logical.absent.contains(column) || !self.is_of_member(column, &device) {
+            let lacks = logical.absent.contains(column) && joining.is_emptied;
+            if !lacks || !self.is_of_member(column, &device) {
                 return Err(Status::Aborted);
             }
             (logical.completed, logical.record.finished.is_some())

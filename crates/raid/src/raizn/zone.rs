@@ -60,6 +60,8 @@ impl PendingWrite {
 pub(crate) struct Joining {
     pub(crate) column: Column,
     pub(crate) device: Rc<dyn ZonedDevice>,
+    /// Whether its zone was found empty, or reset.
+    pub(crate) is_emptied: bool,
     /// Column offset behind the last block that was copied.
     pub(crate) copied: u32,
 }
