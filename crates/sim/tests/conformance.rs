@@ -1,8 +1,11 @@
 //! Every zoned device behaves like a zoned drive: the suite and the comparison with the model.
 
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::Nanos;
-use zoneweave_sim::conformance::{EmulatedHardware, Factory, Hardware, Plan, check, compare};
+use zoneweave_sim::conformance::{
+    EmulatedHardware, Factory, Hardware, Plan, VolumeHardware, VolumeShape, check, compare,
+};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind, Status, ZoneAction};
 
 /// Commands compared per geometry; `ZONEWEAVE_COMMANDS` sets another number.
@@ -77,6 +80,52 @@ fn emulated_drives_do_what_the_model_does() {
             assert!(compared.succeeded * 3 > compared.commands, "{name}: {compared:?}");
             assert!(compared.power_losses > plan.commands / 100, "{name}: {compared:?}");
         }
+    }
+}
+
+/// Zoned volumes of several shapes, complete and without a member.
+fn volumes() -> Vec<(String, VolumeShape)> {
+    let mut volumes = Vec::new();
+    for (data, parity, unit, blocks, volatile) in
+        [(2, 1, 1, 50, false), (3, 1, 2, 75, true), (2, 2, 1, 48, true)]
+    {
+        let mut drive = Geometry::new(14, BlockCount(blocks));
+        drive.max_open = Some(8);
+        drive.max_active = Some(10);
+        drive.volatile_cache = volatile;
+        let checksums = volatile;
+        if !checksums {
+            drive.oob = OobKind::None;
+        }
+        let scheme = Scheme::new(data, parity).unwrap();
+        for lost in [None, Some(1)] {
+            let (drive, unit) = (drive.clone(), BlockCount(unit));
+            let shape = VolumeShape { drive, scheme, unit, checksums, lost };
+            volumes.push((format!("{scheme} without {lost:?}"), shape));
+        }
+    }
+    volumes
+}
+
+fn volume(shape: &VolumeShape, latency: Nanos) -> Box<dyn Hardware> {
+    Box::new(VolumeHardware::new(shape.clone(), latency, 1))
+}
+
+#[test]
+fn zoned_volumes_conform() {
+    for (name, shape) in volumes() {
+        let cases = assert_conforms(&name, &|| volume(&shape, Nanos::from_micros(50)));
+        assert!(cases > 250, "{name}: {cases} cases");
+    }
+}
+
+#[test]
+fn zoned_volumes_do_what_the_model_does() {
+    for (seed, (name, shape)) in (1..).zip(volumes()) {
+        let plan = Plan { seed, commands: commands() / 10, power_losses: 20 };
+        let compared = compare(&|| volume(&shape, Nanos::from_micros(50)), plan);
+        let compared = compared.unwrap_or_else(|problem| panic!("{name}: {problem}"));
+        assert!(compared.succeeded * 3 > compared.commands, "{name}: {compared:?}");
     }
 }
 

@@ -16,6 +16,18 @@ fn the_shortest_traces_hold_what_is_promised_after_every_crash() {
 }
 
 #[test]
+fn a_zoned_volume_holds_what_is_promised_after_every_crash() {
+    let space = Space::named("zoned-one-op").unwrap();
+    // Each kind of drives and each filling: the start alone, and one write.
+    for case in 0..8 {
+        let result = search(space, case);
+        assert!(result.found.is_none(), "{:?}", result.found);
+        assert!(result.searched.states >= result.searched.distinct);
+        assert!(result.searched.starts > result.searched.distinct);
+    }
+}
+
+#[test]
 fn a_case_is_searched_the_same_way_every_time() {
     let space = Space::named("two-ops").unwrap();
     assert_eq!(search(space, 4).searched, search(space, 4).searched);

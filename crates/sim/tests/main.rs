@@ -9,3 +9,4 @@ mod killers;
 #[path = "../../raid/tests/support/report_marks.rs"]
 mod report_marks;
 mod traces;
+mod zoned;

@@ -40,7 +40,8 @@ fn stored_histories_pass_and_tell_their_story() {
 #[test]
 fn a_scenario_survives_its_file() {
     for seed in 0..50 {
-        let scenario = generate(seed, Mix { swarm: seed % 2 == 1, layout: None, inline: false });
+        let scenario =
+            generate(seed, Mix { swarm: seed % 2 == 1, layout: None, inline: false, zoned: false });
         assert_eq!(Scenario::parse(&scenario.text()).unwrap(), scenario);
     }
 }
@@ -63,7 +64,8 @@ fn numbers_out_of_range_are_refused_by_name() {
 #[test]
 fn a_history_is_the_same_each_time() {
     for seed in 0..10 {
-        let scenario = generate(seed, Mix { swarm: true, layout: None, inline: false });
+        let scenario =
+            generate(seed, Mix { swarm: true, layout: None, inline: false, zoned: false });
         assert_eq!(run(&scenario), run(&scenario), "seed {seed}");
     }
 }
@@ -71,7 +73,7 @@ fn a_history_is_the_same_each_time() {
 #[test]
 fn fresh_histories_pass() {
     for (seed, swarm) in (0..60).flat_map(|seed| [(seed, false), (seed, true)]) {
-        let result = run(&generate(seed, Mix { swarm, layout: None, inline: false }));
+        let result = run(&generate(seed, Mix { swarm, layout: None, inline: false, zoned: false }));
         let flag = if swarm { " --swarm" } else { "" };
         result.unwrap_or_else(|failure| {
             panic!("{failure}: zoneweave simulate --seed {seed} --runs 1{flag}")

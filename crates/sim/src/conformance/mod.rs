@@ -10,6 +10,7 @@
 //! - [`compare`] runs random commands with power losses against `model`, a zoned device as naive as
 //!   possible. It shares no code with the state machine of real devices. `operation` draws the
 //!   commands.
+//! - `drive` and `volume` are the devices under test.
 //! - `session` is one life of a device, from a start to a crash, and `image` the expected state.
 //!
 //! Invariant: a device is tested as its geometry describes it. An optional feature that it lacks
@@ -26,6 +27,7 @@ mod reports;
 mod session;
 mod table;
 mod transfers;
+mod volume;
 
 use std::rc::Rc;
 
@@ -35,6 +37,7 @@ use zoneweave_zoned::{ZoneId, ZonedDevice};
 
 pub use differential::{Compared, Plan, compare};
 pub use drive::EmulatedHardware;
+pub use volume::{VolumeHardware, VolumeShape};
 
 /// The parts of a device that survive a crash.
 pub trait Hardware {

@@ -1,4 +1,4 @@
-//! Simulated histories of the log-structured volume: drawn from seeds, run, and judged.
+//! Simulated histories of volumes: drawn from seeds, run, and judged.
 //!
 //! A seed draws a [`Scenario`]: an array, and lives of its engine one after the other, with users,
 //! administrators, faults, and crashes at any step. [`run`] runs it in virtual time on the engine
@@ -10,6 +10,7 @@
 //! - `run` carries it out on `drives`.
 //! - `oracle` knows the allowed versions of each block, and `crate::pattern` their contents.
 //! - A [`Failure`] is reduced by [`shrink`] and stored.
+//! - `zoned` has the parts that differ for zoned volumes.
 //! - `exhaustive` searches small spaces of histories completely instead of drawing them.
 //!
 //! Invariant: a history depends on its scenario and the code alone. Nothing here reads a clock,
@@ -23,6 +24,7 @@ mod oracle;
 mod run;
 pub mod scenario;
 mod shrink;
+mod zoned;
 
 pub use failure::{Failure, note_panics};
 pub use generate::{Mix, generate};

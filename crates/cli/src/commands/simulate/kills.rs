@@ -40,7 +40,7 @@ pub(super) fn kill(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
 /// The mix of a seed for mutants: every other seed is a swarm seed, since some mutants die more
 /// often in one mix and some in the other.
 pub(super) const fn mix_of(seed: u64) -> Mix {
-    Mix { swarm: seed % 2 == 1, layout: None, inline: false }
+    Mix { swarm: seed % 2 == 1, layout: None, inline: false, zoned: false }
 }
 
 /// The history of a seed, for mutants.

@@ -20,7 +20,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use zoneweave_raid::instrument::marks::INSTRUMENTED;
 use zoneweave_raid::instrument::mutants::Mutant;
 use zoneweave_sim::simulate::exhaustive::{Space, StateName};
@@ -70,15 +70,18 @@ pub(crate) struct Simulate {
     /// Use only arrays of drives without per-block metadata
     #[arg(long)]
     inline: bool,
+    /// Kind of the volume
+    #[arg(long, value_name = "KIND", default_value = "log")]
+    kind: Kind,
     /// Use only arrays of this layout [default: all]
     #[arg(long, value_name = "NAME", value_parser = parse_layout)]
     layout: Option<Layout>,
     /// Replay a stored history instead of generating some
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline", "kind"])]
     scenario: Option<PathBuf>,
     /// Search a space of small histories exhaustively: every crash, with every drive impaired
     #[arg(long, value_name = "NAME", value_parser = exhaustive::parse_space,
-          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline", "scenario"])]
+          conflicts_with_all = ["seed", "runs", "minutes", "recoveries", "swarm", "layout", "inline", "kind", "scenario"])]
     exhaustive: Option<&'static Space>,
     /// Search only these cases of the space, B excluded
     #[arg(long, value_name = "A..B", value_parser = exhaustive::parse_range, requires = "exhaustive")]
@@ -105,6 +108,15 @@ pub(crate) struct Simulate {
     /// Stop after this many failures
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..))]
     failures: u64,
+}
+
+/// The kind of a simulated volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Kind {
+    /// A log-structured block volume
+    Log,
+    /// A zoned volume
+    Zoned,
 }
 
 #[derive(Subcommand)]
@@ -219,7 +231,12 @@ fn search(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
         (None, Some(recoveries)) => Until::Recoveries(recoveries),
         (None, None) => Until::Seeds(request.runs),
     };
-    let mix = Mix { swarm: request.swarm, layout: request.layout, inline: request.inline };
+    let mix = Mix {
+        swarm: request.swarm,
+        layout: request.layout,
+        inline: request.inline,
+        zoned: request.kind == Kind::Zoned,
+    };
     writable_before(&request.traces)?;
     marks::writable_before(request.marks.as_deref())?;
     output.note(format_args!("seeds from {first} on"));

@@ -12,7 +12,7 @@ use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
 
 use crate::random::index;
-use crate::simulate::drives::attach::attach as attach_drive;
+use crate::simulate::drives::attach::attach_to;
 use crate::simulate::drives::drive::{Damage, Drive, Seen};
 use crate::simulate::scenario::{Shape, Stop};
 
@@ -75,7 +75,7 @@ impl Drives {
         let shape = &self.shape;
         let mut geometry = Geometry::new(shape.zones, BlockCount(shape.zone_blocks));
         geometry.volatile_cache = shape.volatile;
-        if shape.inline {
+        if shape.inline || shape.zoned.is_some_and(|zoned| !zoned.metadata) {
             geometry.oob = OobKind::None;
         }
         geometry.max_active = Some(shape.active_zones);
@@ -156,8 +156,10 @@ impl Drives {
     ) -> Vec<(Origin, OfferedDrive)> {
         let mut offered = Vec::new();
         let mut attach = |origin, drive: &Drive, label| {
-            offered
-                .push((origin, OfferedDrive { device: attach_drive(&drive.ram, handle), label }));
+            offered.push((
+                origin,
+                OfferedDrive { device: attach_to(&self.shape, &drive.ram, handle), label },
+            ));
         };
         for (slot, drive) in self.in_slots.iter().enumerate() {
             if !missing.contains(&slot) {

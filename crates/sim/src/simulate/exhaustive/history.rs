@@ -6,14 +6,18 @@ use std::rc::Rc;
 use zoneweave_emulator::{
     CommandKind, FaultAction, Immediate, PendingCommand, RamDrive, Request, Selector,
 };
-use zoneweave_raid::log::{MemberHealth, OfferedDrive, OpenOptions, Volume, open_array};
+use zoneweave_raid::log::OfferedDrive;
 use zoneweave_runtime::{Executor, Handle, JoinHandle, Nanos, VirtualTime};
-use zoneweave_zoned::{BlockDevice, Lba, Status};
+use zoneweave_zoned::{
+    BlockDevice, Command, Lba, Payload, Reply, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice,
+};
 
+use super::engine::{Engine, Promises};
 use super::space::{Operation, Step};
 use super::timing::Ranked;
 use crate::pattern::contents;
-use crate::simulate::oracle::{Oracle, Survives};
+use crate::simulate::oracle::{Moment, Survives};
+use crate::simulate::zoned::oracle::FlushBegun as ZonedFlush;
 
 /// Upper bound of steps of a trace.
 const STEPS_MAX: u64 = 1_000_000;
@@ -31,7 +35,7 @@ pub(super) struct Boundary {
     /// The same drives before the trace.
     pub before: Rc<Vec<RamDrive>>,
     /// The promises at that moment.
-    pub oracle: Oracle,
+    pub oracle: Promises,
     /// The slot that may have lost its member: its drive was pulled or evicted.
     pub out: Option<usize>,
 }
@@ -41,7 +45,9 @@ pub(super) struct Run<'a> {
     pub drives: &'a [RamDrive],
     /// A slot whose drive is out from the start.
     pub out: Option<usize>,
-    pub oracle: Oracle,
+    /// The kind of the volume.
+    pub zoned: bool,
+    pub oracle: Promises,
     pub survives: Survives,
     /// Whether acknowledged writes are durable.
     pub durable: bool,
@@ -68,6 +74,7 @@ pub(super) fn record(run: Run<'_>) -> Vec<Boundary> {
         suspect: Cell::new(run.out),
         oracle: RefCell::new(run.oracle),
         durable: run.durable,
+        zoned: run.zoned,
         handle: executor.handle(),
         volume: RefCell::new(None),
         recording: Cell::new(run.trace.is_empty()),
@@ -97,21 +104,22 @@ struct Stage {
     away: Cell<Option<usize>>,
     /// A slot whose drive may be taken out of service.
     suspect: Cell<Option<usize>>,
-    oracle: RefCell<Oracle>,
+    oracle: RefCell<Promises>,
     durable: bool,
+    zoned: bool,
     handle: Handle,
-    volume: RefCell<Option<Volume>>,
+    volume: RefCell<Option<Engine>>,
     recording: Cell<bool>,
 }
 
 /// The identity of a moment for crashes: the commands in flight that a crash may apply or whose
 /// completion makes a difference, the promises, and the slot that is out.
-type Moment = (Vec<Vec<PendingCommand>>, Vec<(u64, Vec<u64>)>, Option<usize>);
+type Situation = (Vec<Vec<PendingCommand>>, Vec<(u64, Vec<u64>)>, Option<usize>);
 
 /// Observes every moment, and keeps those that differ from the one before.
 struct Watch {
     survives: Survives,
-    seen: Option<Moment>,
+    seen: Option<Situation>,
     steps: u64,
     found: Vec<Boundary>,
 }
@@ -123,7 +131,7 @@ impl Watch {
         if !stage.recording.get() {
             return;
         }
-        let promises = stage.oracle.borrow().promises(self.survives);
+        let promises = stage.oracle.borrow().allowed(self.survives);
         let moment = (in_flight(&stage.drives), promises, stage.out());
         if self.seen.as_ref() == Some(&moment) {
             return;
@@ -186,8 +194,16 @@ impl Stage {
             Operation::Pull { slot } => self.pull(slot),
             Operation::FailingWrite { slot } => {
                 self.fail_next(slot, &[CommandKind::Write, CommandKind::Append]);
-                self.write(0, 1, false).await;
+                match self.zoned {
+                    true => self.write_zone(0, 1, false).await,
+                    false => self.write(0, 1, false).await,
+                }
             }
+            Operation::WriteZone { zone, blocks, fua } => {
+                self.write_zone(zone, blocks, fua).await;
+            }
+            Operation::Reset { zone } => self.reset(zone).await,
+            Operation::Finish { zone } => self.finish(zone).await,
             Operation::FailingFlush { slot } => {
                 self.fail_next(slot, &[CommandKind::Flush]);
                 self.flush().await;
@@ -200,8 +216,7 @@ impl Stage {
     fn out(&self) -> Option<usize> {
         let suspect = self.suspect.get()?;
         let volume = self.volume.borrow();
-        let online =
-            |volume: &Volume| volume.status().members[suspect].state == MemberHealth::Online;
+        let online = |volume: &Engine| volume.online()[suspect];
         let works = self.away.get().is_none() && volume.as_ref().is_some_and(online);
         (!works).then_some(suspect)
     }
@@ -231,7 +246,7 @@ impl Stage {
     }
 
     /// The volume, as soon as it has started.
-    async fn volume(&self) -> Volume {
+    async fn volume(&self) -> Engine {
         loop {
             if let Some(volume) = &*self.volume.borrow() {
                 return volume.clone();
@@ -241,41 +256,105 @@ impl Stage {
     }
 
     async fn write(&self, lba: u64, blocks: u64, fua: bool) {
-        let version = self.oracle.borrow_mut().submit(lba, blocks, false);
+        let version = self.oracle.borrow_mut().log().submit(lba, blocks, false);
         let data = (lba..lba + blocks).map(|lba| contents(lba, version)).collect();
-        let written = self.volume().await.write(Lba(lba), data, fua).await;
+        let Engine::Log(volume) = self.volume().await else { return };
+        let written = volume.write(Lba(lba), data, fua).await;
         written.unwrap_or_else(|error| panic!("a write failed: {error}"));
-        self.oracle.borrow_mut().acknowledge(version, fua || self.durable);
+        self.oracle.borrow_mut().log().acknowledge(version, fua || self.durable);
     }
 
     async fn trim(&self, lba: u64, blocks: u64, fua: bool) {
-        let version = self.oracle.borrow_mut().submit(lba, blocks, true);
-        let trimmed = self.volume().await.trim(Lba(lba), blocks, fua).await;
+        let version = self.oracle.borrow_mut().log().submit(lba, blocks, true);
+        let Engine::Log(volume) = self.volume().await else { return };
+        let trimmed = volume.trim(Lba(lba), blocks, fua).await;
         trimmed.unwrap_or_else(|error| panic!("a trim failed: {error}"));
-        self.oracle.borrow_mut().acknowledge(version, fua || self.durable);
+        self.oracle.borrow_mut().log().acknowledge(version, fua || self.durable);
+    }
+
+    /// Writes at the write pointer of a zone.
+    async fn write_zone(&self, zone: u32, blocks: usize, fua: bool) {
+        let Engine::Zoned(volume) = self.volume().await else { return };
+        let (zone, index) = (ZoneId(zone), zone as usize);
+        let (command, write) = {
+            let mut oracle = self.oracle.borrow_mut();
+            let oracle = oracle.zoned();
+            if oracle.room(index) < blocks {
+                return;
+            }
+            let versions = oracle.next_versions(blocks).into_iter();
+            let data = versions.map(|version| contents(zone.0.into(), version)).collect();
+            let write = oracle.submit(index, blocks);
+            let offset = u32::try_from(write.end - blocks).expect("an offset in a zone");
+            let payload = Payload { data, oob: bytes::Bytes::new() };
+            (Command::Write { at: ZoneAddress::new(zone, offset), payload, fua }, write)
+        };
+        let written = volume.submit(command).await;
+        assert!(matches!(written, Ok(Reply::Written(_))), "a write failed: {written:?}");
+        self.oracle.borrow_mut().zoned().acknowledge(write, fua || self.durable);
+    }
+
+    async fn reset(&self, zone: u32) {
+        let Engine::Zoned(volume) = self.volume().await else { return };
+        let era = self.oracle.borrow_mut().zoned().zones[zone as usize].submit_reset();
+        let reset = Command::Manage { zone: ZoneId(zone), action: ZoneAction::Reset };
+        let done = volume.submit(reset).await;
+        assert!(done.is_ok(), "a reset failed: {done:?}");
+        self.oracle.borrow_mut().zoned().zones[zone as usize].acknowledge_reset(era);
+    }
+
+    async fn finish(&self, zone: u32) {
+        let Engine::Zoned(volume) = self.volume().await else { return };
+        let era = self.oracle.borrow_mut().zoned().zones[zone as usize].submit_finish();
+        let finish = Command::Manage { zone: ZoneId(zone), action: ZoneAction::Finish };
+        let done = volume.submit(finish).await;
+        assert!(done.is_ok(), "a finish failed: {done:?}");
+        self.oracle.borrow_mut().zoned().zones[zone as usize].acknowledge_finish(era);
     }
 
     async fn flush(&self) {
-        let began = self.oracle.borrow_mut().tick();
-        let flushed = self.volume().await.flush().await;
-        flushed.unwrap_or_else(|error| panic!("a flush failed: {error}"));
-        self.oracle.borrow_mut().flushed(began);
+        let volume = self.volume().await;
+        let begun = self.begin_flush();
+        volume.flush().await;
+        begun.end(&self.oracle);
+    }
+
+    fn begin_flush(&self) -> FlushBegun {
+        match &mut *self.oracle.borrow_mut() {
+            Promises::Log(oracle) => FlushBegun::Log(oracle.tick()),
+            Promises::Zoned(oracle) => FlushBegun::Zoned(oracle.begin_flush()),
+        }
     }
 
     /// Closes the volume if it is open, and starts it.
     async fn restart(&self) {
         let running = self.volume.borrow_mut().take();
         if let Some(volume) = running {
-            let began = self.oracle.borrow_mut().tick();
-            volume.close().await.unwrap_or_else(|error| panic!("closing failed: {error}"));
-            self.oracle.borrow_mut().flushed(began);
+            let begun = self.begin_flush();
+            volume.close().await;
+            begun.end(&self.oracle);
             self.handle.sleep(SETTLING).await;
         }
         let offered = offer(&self.drives, self.away.get(), &self.handle);
-        let started = open_array(&self.handle, offered, OpenOptions::default()).await;
-        let (volume, _) = started.unwrap_or_else(|error| panic!("it does not start: {error}"));
+        let volume = Engine::start(self.zoned, &self.handle, offered).await;
         assert!(self.volume.borrow().is_none(), "an array is started once at a time");
         *self.volume.borrow_mut() = Some(volume);
+    }
+}
+
+/// A flush that has begun.
+enum FlushBegun {
+    Log(Moment),
+    Zoned(ZonedFlush),
+}
+
+impl FlushBegun {
+    /// It was acknowledged.
+    fn end(&self, oracle: &RefCell<Promises>) {
+        match self {
+            Self::Log(began) => oracle.borrow_mut().log().flushed(*began),
+            Self::Zoned(begun) => oracle.borrow_mut().zoned().flushed(begun),
+        }
     }
 }
 

@@ -11,7 +11,6 @@ use super::history::Boundary;
 use super::impairment::Impairment;
 use super::outcome::{Outcomes, Worst, contents_hash, crash, outcomes};
 use super::start::{Rules, Start, start};
-use crate::simulate::oracle::{Oracle, Survives};
 
 /// Zones of each drive that hold superblock records.
 const SUPERBLOCK_ZONES: u32 = 2;
@@ -52,7 +51,7 @@ impl<'a> Crashed<'a> {
     pub(super) fn new(boundary: &'a Boundary, rules: Rules) -> Self {
         let outcomes = boundary.drives.iter().map(|ram| outcomes(ram, rules.power)).collect();
         let mut promises = Hash::default();
-        for (lba, versions) in boundary.oracle.promises(rules.survives()) {
+        for (lba, versions) in boundary.oracle.allowed(rules.survives()) {
             promises.number(lba.into());
             promises.number(versions.len() as u128);
             versions.iter().for_each(|version| promises.number((*version).into()));
@@ -150,7 +149,7 @@ impl<'a> Crashed<'a> {
     pub(super) fn judge(&self, digits: &[usize], impairment: Impairment) -> u64 {
         let away = impairment.slot().filter(|slot| impairment.is_away(*slot));
         let first = start(self.rules, self.drives(digits, impairment), away);
-        settle(self.boundary.oracle.clone(), &first.found, self.rules.survives());
+        self.boundary.oracle.clone().settle(&first.found, self.rules.survives());
         self.check_members(&first, impairment);
         let mut starts = 1;
         for sequel in self.sequels(&first, impairment) {
@@ -163,13 +162,12 @@ impl<'a> Crashed<'a> {
             if let Some((slot, _)) = sequel.back {
                 assert!(!second.online[slot], "a member that missed a start is accepted again");
             }
-            for (lba, (before, now)) in first.found.iter().zip(&second.found).enumerate() {
-                assert!(
-                    before == now,
-                    "block {lba} was found as version {before}, and as version {now} after another \
-                     crash, {sequel}"
-                );
-            }
+            assert!(
+                first.found == second.found,
+                "{} were found, and {} after another crash, {sequel}",
+                first.found,
+                second.found
+            );
         }
         starts
     }
@@ -220,11 +218,5 @@ impl<'a> Crashed<'a> {
             let doubtful = impairment.slot() == Some(slot) && !gone;
             assert!(*online != gone || doubtful, "the member in slot {slot} is online: {online}");
         }
-    }
-}
-
-fn settle(mut oracle: Oracle, found: &[u64], survives: Survives) {
-    for (lba, version) in (0..).zip(found) {
-        oracle.settle(lba, *version, survives).unwrap_or_else(|why| panic!("{why}"));
     }
 }

@@ -16,11 +16,13 @@
 //! - `history` records the boundaries of a trace, under the latencies of `timing`.
 //! - `outcome` enumerates the outcomes of a crash for a drive, `impairment` the damage.
 //! - `start` starts the engine, and `judge` checks the result.
+//! - `engine` is the volume of either kind.
 //! - `hash` identifies states.
 //!
 //! Invariant: nothing is sampled or left out. States that differ only in their histories are
 //! counted, but judged once per case.
 
+mod engine;
 mod hash;
 mod history;
 mod impairment;

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use zoneweave_emulator::{Immediate, RamDrive};
 
+use super::engine::Promises;
 use super::history::{Boundary, Run, record};
 use super::impairment::Impairment;
 use super::judge::{Crashed, Seen};
@@ -17,6 +18,9 @@ use crate::simulate::oracle::Oracle;
 use crate::simulate::run::create;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::scenario::{FORMAT, Scenario, Shape};
+use crate::simulate::zoned::create::make as make_zoned;
+use crate::simulate::zoned::harness::ZonedHarness;
+use crate::simulate::zoned::oracle::ZonedOracle;
 
 /// One crash: the boundary of the run under an order, the outcomes, and the impairment.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,12 +103,34 @@ impl Ready {
     fn new(space: &Space, number: u64) -> Self {
         let case = space.case(number);
         let made = only_made(case.drives.shape());
+        let zoned = made.shape.zoned.is_some();
         let harness = Harness::new(made.shape);
-        assert!(create::make(&harness, &made), "the array of a space is possible");
+        let harness = match zoned {
+            true => {
+                let harness = ZonedHarness::new(harness);
+                assert!(make_zoned(&harness, &made), "the array of a space is possible");
+                harness.base
+            }
+            false => {
+                assert!(create::make(&harness, &made), "the array of a space is possible");
+                harness
+            }
+        };
         let drives = harness.drives.borrow();
         let drives = drives.in_slots.iter().map(|drive| drive.ram.fork(Immediate)).collect();
-        let rules = Rules { power: case.drives.power, volume_blocks: harness.blocks.get() };
+        let rules = Rules { power: case.drives.power, zoned, volume_blocks: harness.blocks.get() };
         Self { case, rules, drives }
+    }
+
+    /// The promises of a new volume.
+    fn promises(&self) -> Promises {
+        match self.case.drives.zoned {
+            true => {
+                let (zones, capacity) = self.case.drives.zoned_volume();
+                Promises::Zoned(ZonedOracle::new(zones, capacity))
+            }
+            false => Promises::Log(Oracle::default()),
+        }
     }
 
     /// The case's boundaries, under an order.
@@ -112,7 +138,8 @@ impl Ready {
         record(Run {
             drives: &self.drives,
             out: None,
-            oracle: Oracle::default(),
+            zoned: self.rules.zoned,
+            oracle: self.promises(),
             survives: self.rules.survives(),
             durable: self.case.drives.writethrough,
             filling: self.case.filling.operations,
@@ -132,6 +159,7 @@ impl Ready {
         record(Run {
             drives: &crashed.drives(digits, impairment),
             out: impairment.slot().or(crashed.boundary.out),
+            zoned: self.rules.zoned,
             oracle: crashed.boundary.oracle.clone(),
             survives: self.rules.survives(),
             durable: self.case.drives.writethrough,

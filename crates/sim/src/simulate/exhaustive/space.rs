@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::simulate::scenario::{Layout, Shape};
+use crate::simulate::scenario::{Layout, Shape, ZonedShape};
 
 /// An operation of a user or an administrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,25 @@ pub enum Operation {
         /// Durable when acknowledged.
         fua: bool,
     },
+    /// Writes at the write pointer of a zone, if the blocks fit.
+    WriteZone {
+        /// The zone.
+        zone: u32,
+        /// Number of blocks.
+        blocks: usize,
+        /// Durable when acknowledged, with everything before it in the zone.
+        fua: bool,
+    },
+    /// Resets a zone.
+    Reset {
+        /// The zone.
+        zone: u32,
+    },
+    /// Finishes a zone.
+    Finish {
+        /// The zone.
+        zone: u32,
+    },
     /// Makes everything durable.
     Flush,
     /// Closes the volume and starts it again.
@@ -39,7 +58,7 @@ pub enum Operation {
         /// Its slot.
         slot: usize,
     },
-    /// Writes block 0, and one chunk fails to be written.
+    /// Writes block 0, or the next one of zone 0, and one chunk fails to be written.
     FailingWrite {
         /// The slot of the drive.
         slot: usize,
@@ -51,7 +70,9 @@ pub enum Operation {
     },
 }
 
-use Operation::{FailingFlush, FailingWrite, Flush, Pull, Restart, Trim, Write};
+use Operation::{
+    FailingFlush, FailingWrite, Finish, Flush, Pull, Reset, Restart, Trim, Write, WriteZone,
+};
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -59,6 +80,11 @@ impl fmt::Display for Operation {
         match self {
             Write { lba, blocks, fua } => write!(f, "write {lba}+{blocks}{}", durably(*fua)),
             Trim { lba, blocks, fua } => write!(f, "trim {lba}+{blocks}{}", durably(*fua)),
+            WriteZone { zone, blocks, fua } => {
+                write!(f, "write {blocks} to zone {zone}{}", durably(*fua))
+            }
+            Reset { zone } => write!(f, "reset zone {zone}"),
+            Finish { zone } => write!(f, "finish zone {zone}"),
             Flush => f.write_str("flush"),
             Restart => f.write_str("restart"),
             Pull { slot } => write!(f, "pull {slot}"),
@@ -88,12 +114,39 @@ pub(super) struct Drives {
     pub append: bool,
     /// A crash cuts the power, instead of only killing the process.
     pub power: bool,
+    /// The volume is a zoned one.
+    pub zoned: bool,
 }
+
+/// The smallest zoned volume: 2 zones behind the 7 of metadata, of as few blocks as the parity log
+/// needs.
+const ZONED_ZONES: u32 = 2;
+const ZONED_BLOCKS: u32 = 24;
+const METADATA_ZONES: u32 = 7;
 
 impl Drives {
     /// The smallest array that the engine creates: 3 + 1 drives of 6 zones, 2 of them for
     /// superblocks. Groups have 2 rows, so that a few writes cross the end of one.
     pub(super) fn shape(&self) -> Shape {
+        match self.zoned {
+            false => self.log_shape(),
+            true => Shape {
+                zones: METADATA_ZONES + ZONED_ZONES,
+                zone_blocks: ZONED_BLOCKS,
+                writethrough: None,
+                zoned: Some(ZonedShape { metadata: true, checksums: true }),
+                ..self.log_shape()
+            },
+        }
+    }
+
+    /// Zones of a zoned volume, and the blocks of each.
+    pub(super) fn zoned_volume(&self) -> (u32, u32) {
+        let data = u32::try_from(self.shape().data).expect("a few drives");
+        (ZONED_ZONES, ZONED_BLOCKS * data)
+    }
+
+    fn log_shape(&self) -> Shape {
         Shape {
             data: 3,
             parity: 1,
@@ -112,6 +165,7 @@ impl Drives {
             spare_zones: 0,
             page_entries: None,
             beyond: false,
+            zoned: None,
         }
     }
 }
@@ -268,12 +322,24 @@ const fn write(lba: u64, blocks: u64) -> Operation {
 }
 
 /// A power loss costs no acknowledged data.
-const PROTECTED: Drives =
-    Drives { name: "protected", volatile: false, writethrough: true, append: true, power: false };
+const PROTECTED: Drives = Drives {
+    name: "protected",
+    volatile: false,
+    writethrough: true,
+    append: true,
+    power: false,
+    zoned: false,
+};
 
 /// A power loss costs unflushed data.
-const VOLATILE: Drives =
-    Drives { name: "volatile", volatile: true, writethrough: false, append: true, power: true };
+const VOLATILE: Drives = Drives {
+    name: "volatile",
+    volatile: true,
+    writethrough: false,
+    append: true,
+    power: true,
+    zoned: false,
+};
 
 /// Every chunk is written through, in place.
 const THROUGH: Drives = Drives {
@@ -282,7 +348,49 @@ const THROUGH: Drives = Drives {
     writethrough: true,
     append: false,
     power: true,
+    zoned: false,
 };
+
+/// The same for zoned volumes.
+const EVERY_ZONED: &[Drives] = &[
+    Drives { name: "protected zoned", zoned: true, ..PROTECTED },
+    Drives { name: "volatile zoned", zoned: true, ..VOLATILE },
+];
+
+const fn write_zone(blocks: usize) -> Operation {
+    WriteZone { zone: 0, blocks, fua: false }
+}
+
+/// A part of a stripe, and more than one.
+const FEW_ZONED: &[Operation] = &[
+    write_zone(1),
+    write_zone(4),
+    WriteZone { zone: 0, blocks: 1, fua: true },
+    Reset { zone: 0 },
+    Finish { zone: 0 },
+    Flush,
+    FailingWrite { slot: 1 },
+    Pull { slot: 1 },
+];
+
+/// With a whole stripe, another zone, and restarts.
+const ALL_ZONED: &[Operation] = &[
+    write_zone(1),
+    write_zone(3),
+    write_zone(4),
+    WriteZone { zone: 0, blocks: 2, fua: true },
+    WriteZone { zone: 1, blocks: 2, fua: false },
+    Reset { zone: 0 },
+    Finish { zone: 0 },
+    Flush,
+    FailingWrite { slot: 1 },
+    FailingFlush { slot: 1 },
+    Pull { slot: 1 },
+    Restart,
+];
+
+/// A zone with a stripe and a part of one.
+const WRITTEN_ZONE: Filling = Filling { name: "written zone", operations: &[write_zone(4), Flush] };
 
 const FRESH: Filling = Filling { name: "fresh", operations: &[] };
 
@@ -377,6 +485,46 @@ pub const SPACES: &[Space] = &[
         longest: 1,
         orders: &[[0, 1, 2, 3]],
         again: true,
+    },
+    Space {
+        name: "zoned-one-op",
+        about: "one operation on a zoned volume, with an empty and with a written zone",
+        drives: EVERY_ZONED,
+        fillings: &[FRESH, WRITTEN_ZONE],
+        alphabet: FEW_ZONED,
+        longest: 1,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "zoned-two-ops",
+        about: "up to two operations on a zoned volume",
+        drives: EVERY_ZONED,
+        fillings: &[FRESH, WRITTEN_ZONE],
+        alphabet: FEW_ZONED,
+        longest: 2,
+        orders: TURNS,
+        again: false,
+    },
+    Space {
+        name: "zoned-crash-twice",
+        about: "one write to a zoned volume with a crash, and every recovery with another crash",
+        drives: EVERY_ZONED,
+        fillings: &[FRESH],
+        alphabet: &[write_zone(1)],
+        longest: 1,
+        orders: &[[0, 1, 2, 3]],
+        again: true,
+    },
+    Space {
+        name: "zoned-three-ops",
+        about: "up to three operations on a zoned volume",
+        drives: EVERY_ZONED,
+        fillings: &[FRESH, WRITTEN_ZONE],
+        alphabet: ALL_ZONED,
+        longest: 3,
+        orders: TURNS,
+        again: false,
     },
     Space {
         name: "three-ops",

@@ -11,4 +11,6 @@ pub struct Mix {
     pub layout: Option<Layout>,
     /// Arrays of drives without metadata only.
     pub inline: bool,
+    /// Zoned volumes instead of logs.
+    pub zoned: bool,
 }

@@ -33,6 +33,7 @@ pub use mix::Mix;
 
 use crate::random::index;
 use crate::simulate::scenario::{BrokenFormat, FORMAT, Scenario, Since, Stop};
+use crate::simulate::zoned::translate;
 use common::{fill, last_lives};
 use draw::Draw;
 use habits::Habits;
@@ -49,6 +50,15 @@ const LIVES_MAX: u64 = 14;
 /// The scenario of a seed.
 #[must_use]
 pub fn generate(seed: u64, mix: Mix) -> Scenario {
+    let mut scenario = of_log(seed, mix);
+    if mix.zoned {
+        translate(&mut scenario);
+    }
+    scenario
+}
+
+/// The scenario of a seed, for a log.
+fn of_log(seed: u64, mix: Mix) -> Scenario {
     if let Some(scenario) = history_template(seed, mix) {
         return scenario;
     }

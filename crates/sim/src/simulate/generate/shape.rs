@@ -37,5 +37,6 @@ pub(super) fn shape(random: &mut Random) -> Shape {
         spare_zones,
         page_entries: None,
         beyond: random.per_mille(60),
+        zoned: None,
     }
 }

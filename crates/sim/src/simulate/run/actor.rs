@@ -47,8 +47,8 @@ impl Actor {
                 let rebuilding = self.volume.status().rebuild.is_some();
                 pull(&self.harness, slot, too_many, forgetting, rebuilding);
             }
-            // These need a stopped engine.
-            Action::Keep { .. } | Action::GoBack { .. } => {}
+            // The first needs a zoned volume, the others a stopped engine.
+            Action::Zone { .. } | Action::Keep { .. } | Action::GoBack { .. } => {}
             Action::Fault { slot, fault } => {
                 self.harness.observe(&self.volume);
                 inject(&self.harness, slot, fault);

@@ -9,89 +9,20 @@ use zoneweave_raid::log::{
     DriveRole, Hedging, OpenError, OpenOptions, OpenReport, PolicyError, Volume, WriteChoice,
     open_array,
 };
-use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_runtime::{Executor, Handle, VirtualTime};
 
 use crate::simulate::drives::slots::Origin;
-use crate::simulate::oracle::Survives;
 use crate::simulate::run::actor::Actor;
 use crate::simulate::run::foreign_drives;
 use crate::simulate::run::harness::Harness;
-use crate::simulate::run::inject::{go_back, inject, keep_spare, pull};
+use crate::simulate::run::inject::keep_spare;
 use crate::simulate::run::split_brain;
+use crate::simulate::run::stops::{Ended, IDLE, Steps, prepare, stop};
 use crate::simulate::run::verify::{check_offline, verify_ended, verify_quiet, verify_recovered};
-use crate::simulate::scenario::{Action, Life, Since, Stop, Timed};
-
-/// Upper bound of steps of a life: the longest of 20,000 lives took 48,026. It is low, so that a
-/// planted bug that hangs is cheap to detect.
-const STEPS_MAX: u64 = 400_000;
-
-/// The same where index pages leave memory: each costs a stripe, which relocation moves again. A
-/// life with pages of 4 entries and chunks of 12 blocks took 644,950.
-const OFFLOADED_STEPS_MAX: u64 = 4_000_000;
-
-/// Upper bound of a life's virtual time without slow drives. The slowest command takes a tenth of a
-/// second.
-const TIME_MAX: Nanos = Nanos::from_secs(600);
+use crate::simulate::scenario::{Life, Since, Stop};
 
 /// Default entries of a page of the index.
 const PAGE_ENTRIES: u32 = 960;
-
-/// Time that an idle engine continues if its stop comes later.
-const IDLE: Nanos = Nanos::from_secs(2);
-
-/// Counts steps, injects timed faults, and decides about the stop.
-struct Steps<'a> {
-    harness: &'a Harness,
-    timed: &'a [Timed],
-    stop: Option<Stop>,
-    handle: Handle,
-    serving: Rc<Cell<bool>>,
-    volume: &'a RefCell<Option<Volume>>,
-    /// Upper bound of its steps.
-    most: u64,
-    /// Steps since the start.
-    taken: u64,
-    /// Steps since users are served.
-    served: u64,
-}
-
-impl Steps<'_> {
-    fn step(&mut self) -> bool {
-        self.taken += 1;
-        self.served += u64::from(self.serving.get());
-        assert!(self.taken < self.most, "the life does not end: {} steps", self.taken);
-        let now = self.handle.now();
-        assert!(now < self.harness.patience(TIME_MAX), "the life does not end: virtual time {now}");
-        for timed in self.timed {
-            if self.since(timed.since) == timed.steps + 1 {
-                if let Some(volume) = &*self.volume.borrow() {
-                    self.harness.seat_spares(volume);
-                }
-                happen(self.harness, timed.action, self.serving.get());
-            }
-        }
-        self.stop.is_some_and(|stop| self.since(stop.since) > stop.steps)
-    }
-
-    fn since(&self, since: Since) -> u64 {
-        match since {
-            Since::Start => self.taken,
-            Since::Serving => self.served,
-        }
-    }
-}
-
-/// A timed fault of a drive. One drive too many may be pulled only while users are served: a
-/// failing start would prove nothing.
-fn happen(harness: &Harness, action: Action, serving: bool) {
-    match action {
-        Action::Fault { slot, fault } => inject(harness, slot, fault),
-        Action::Pull { slot, too_many, forgetting } => {
-            pull(harness, slot, too_many && serving, forgetting, false);
-        }
-        _ => {}
-    }
-}
 
 /// Runs one life.
 ///
@@ -117,60 +48,18 @@ pub(crate) fn live(harness: &Rc<Harness>, life: &Life) {
     let handle = executor.handle();
     let serving = Rc::new(Cell::new(false));
     let volume = RefCell::new(None);
-    let mut steps = Steps {
-        harness,
-        timed: &life.timed,
-        stop: life.stop,
-        handle: handle.clone(),
-        serving: serving.clone(),
-        volume: &volume,
-        most: if life.index_pages.is_some() { OFFLOADED_STEPS_MAX } else { STEPS_MAX },
-        taken: 0,
-        served: 0,
+    let seat_spares = || {
+        if let Some(volume) = &*volume.borrow() {
+            harness.seat_spares(volume);
+        }
     };
+    let mut steps = Steps::new(harness, life, handle.clone(), serving.clone(), &seat_spares);
     let main = Main { harness, life, away: &away, handle: &handle, serving: &serving };
     let ended = executor.run_until(main.run(&volume), || steps.step());
-    harness.count(|tally| tally.steps += steps.taken);
-    let started = volume.borrow().is_some();
+    harness.count(|tally| tally.steps += steps.taken());
     let by_itself = ended == Some(End::InOrder);
-    end(harness, life, &away, by_itself, volume.into_inner());
-    if !by_itself {
-        harness.count(|tally| {
-            tally.crashes += 1;
-            tally.power_losses += u64::from(life.stop.is_some_and(|stop| stop.power));
-            tally.crashes_in_recovery += u64::from(!started);
-        });
-    }
+    end(harness, life, &away, by_itself, volume.take());
     drop(executor);
-}
-
-/// Events before the engine is started; returns the slots that stay away.
-fn prepare(harness: &Harness, life: &Life) -> BTreeSet<usize> {
-    harness.begin_life();
-    let mut drives = harness.drives.borrow_mut();
-    for slot in drives.spare(&life.blanked) {
-        drives.blank(slot);
-    }
-    drop(drives);
-    for action in &life.meanwhile {
-        match *action {
-            Action::Keep { slot } if slot < harness.shape.columns() => {
-                harness.drives.borrow_mut().keep(slot);
-            }
-            Action::GoBack { slot } => go_back(harness, slot),
-            action => happen(harness, action, false),
-        }
-    }
-    let mut drives = harness.drives.borrow_mut();
-    let away = match life.forced {
-        true => {
-            harness.forced.set(true);
-            drives.spare_by_force(&life.missing)
-        }
-        false => drives.spare(&life.missing),
-    };
-    drives.leave_out(&away);
-    away
 }
 
 /// The end of a life, by a stop or by itself.
@@ -181,33 +70,12 @@ fn end(
     by_itself: bool,
     volume: Option<Volume>,
 ) {
-    let mut drives = harness.drives.borrow_mut();
-    match &volume {
-        Some(volume) => {
-            drop(drives);
-            harness.observe(volume);
-            let reclaimed = volume.status().counters.segments_reclaimed;
-            harness.count(|tally| tally.segments_reclaimed += reclaimed);
-            drives = harness.drives.borrow_mut();
-        }
-        None => drives.cut_short(away),
+    if let Some(volume) = &volume {
+        harness.observe(volume);
+        let reclaimed = volume.status().counters.segments_reclaimed;
+        harness.count(|tally| tally.segments_reclaimed += reclaimed);
     }
-    if harness.broken.get() {
-        drives.unsettle();
-    }
-    // A closed volume loses nothing, even with the power.
-    let power = life.order & 1 == 1;
-    let stop = life.stop.filter(|_| !by_itself);
-    let stop = stop.unwrap_or(Stop { since: Since::Start, steps: 0, power, seed: life.order });
-    drives.crash(&stop);
-    drop(drives);
-    if !by_itself {
-        harness.crashed.set(harness.crashed.get() + 1);
-        harness.count(|tally| tally.deepest = tally.deepest.max(harness.crashed.get()));
-    }
-    if stop.power {
-        harness.survives.set(Survives::Durable);
-    }
+    stop(harness, life, away, Ended { by_itself, started: volume.is_some() });
 }
 
 /// Checks that starts with too few drives are refused.

@@ -2,7 +2,8 @@
 //!
 //! In the order of a history:
 //!
-//! - `create` makes the array, and `life` runs one life of the engine after the other.
+//! - `create` makes the array, and `life` runs one life of the engine after the other; `stops` has
+//!   the part of a life that does not depend on the kind of the volume.
 //! - `actor` performs the actions of users and administrators.
 //! - `inject` applies faults within the contract.
 //! - `foreign_drives` and `split_brain` try starts that must be refused.
@@ -16,18 +17,21 @@ mod actor;
 pub(super) mod create;
 mod foreign_drives;
 pub(super) mod harness;
-mod inject;
+pub(super) mod inject;
 mod life;
 mod split_brain;
+pub(super) mod stops;
 mod tally;
 mod verify;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 pub use tally::Tally;
 
 use super::failure::{self, Failure};
 use super::scenario::Scenario;
+use super::zoned;
 use harness::Harness;
 
 /// Whether an array of the scenario's shape can exist. If not, [`run`] does nothing.
@@ -37,7 +41,11 @@ use harness::Harness;
 /// If the drives cannot exist.
 #[must_use]
 pub fn is_possible(scenario: &Scenario) -> bool {
-    create::is_possible(&Harness::new(scenario.shape))
+    let harness = Harness::new(scenario.shape);
+    match scenario.shape.zoned {
+        Some(_) => zoned::is_possible(harness),
+        None => create::is_possible(&harness),
+    }
 }
 
 /// Runs a scenario.
@@ -47,15 +55,12 @@ pub fn is_possible(scenario: &Scenario) -> bool {
 /// If a promise was broken: where and how.
 pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
     let in_use = zoneweave_zoned::blocks_in_use();
-    let life = std::cell::Cell::new(0);
+    let life = Cell::new(0);
     let tally = failure::catch(|| {
-        let harness = Rc::new(Harness::new(scenario.shape));
-        if create::make(&harness, scenario) {
-            for (number, one) in (1..).zip(&scenario.lives) {
-                life.set(number);
-                life::live(&harness, one);
-            }
-        }
+        let harness = match scenario.shape.zoned {
+            Some(_) => zoned::run(Harness::new(scenario.shape), scenario, &life),
+            None => run_log(scenario, &life),
+        };
         let drives = harness.drives.borrow();
         let commands: u64 = drives.everything().map(|drive| drive.counters().commands()).sum();
         harness.count(|tally| {
@@ -70,4 +75,16 @@ pub fn run(scenario: &Scenario) -> Result<Tally, Failure> {
         return Err(Failure::leak(left - in_use));
     }
     Ok(tally)
+}
+
+/// Runs a scenario of a log; `life` is set to the number of each life before it begins.
+fn run_log(scenario: &Scenario, life: &Cell<usize>) -> Harness {
+    let harness = Rc::new(Harness::new(scenario.shape));
+    if create::make(&harness, scenario) {
+        for (number, one) in (1..).zip(&scenario.lives) {
+            life.set(number);
+            life::live(&harness, one);
+        }
+    }
+    Rc::into_inner(harness).expect("no task outlives its life")
 }

@@ -6,8 +6,8 @@
 //! damaged drive where the redundancy covers one. So any part of a scenario is a scenario.
 //!
 //! The types: this file has the array, lives and actions, `fault` the faults, `foreign` and `spare`
-//! drives outside the array, `writing` the write mode. `trace` reads and writes files, and `vary`
-//! moves the crashes of a history.
+//! drives outside the array, `writing` the write mode, `zoned` what a zoned volume has. `trace`
+//! reads and writes files, and `vary` moves the crashes of a history.
 //!
 //! Invariant: a file of an older release has the same meaning for ever. New fields have a default
 //! and are not written if they have it.
@@ -18,6 +18,7 @@ mod spare;
 mod trace;
 mod vary;
 mod writing;
+mod zoned;
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -31,6 +32,7 @@ pub use spare::Spare;
 pub use trace::TraceError;
 pub use vary::vary;
 pub use writing::{Mode, Writing};
+pub use zoned::{ZoneVerb, ZonedShape};
 
 /// The format of scenario files.
 pub const FORMAT: u32 = 1;
@@ -114,6 +116,9 @@ pub struct Shape {
     /// data that was not written.
     #[serde(default)]
     pub beyond: bool,
+    /// The volume is a zoned one, not a log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zoned: Option<ZonedShape>,
 }
 
 /// Placement of a stripe's chunks.
@@ -352,6 +357,13 @@ pub enum Action {
     },
     /// Flush.
     Flush,
+    /// A command to a zone of a zoned volume.
+    Zone {
+        /// The zone; numbers wrap around at the last one.
+        zone: u32,
+        /// The command.
+        verb: ZoneVerb,
+    },
     /// Wait.
     Sleep {
         /// Microseconds.

@@ -1,0 +1,240 @@
+//! Users and administrators: each performs its actions one after the other.
+
+use std::rc::Rc;
+
+use futures_util::FutureExt;
+use zoneweave_raid::raizn::Volume;
+use zoneweave_raid::scheme::Column;
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::{
+    Command, Completion, Outcome, Payload, Reply, Status, ZoneAction, ZoneAddress, ZoneId,
+    ZoneState, ZonedDevice, ZonedDeviceExt,
+};
+
+use super::harness::ZonedHarness;
+use super::oracle::Submitted;
+use super::verify::{count, versions};
+use crate::pattern::contents;
+use crate::simulate::run::inject::{inject, pull};
+use crate::simulate::scenario::{Action, ZoneVerb};
+
+/// Blocks behind the last written one that are read as well.
+const BEHIND: usize = 3;
+
+/// One user or administrator.
+pub(super) struct Actor {
+    pub harness: Rc<ZonedHarness>,
+    pub volume: Volume,
+    pub handle: Handle,
+}
+
+/// A submitted command, or its answer if it was refused or complete at once.
+enum Begun {
+    Waiting(Completion),
+    Answered(Outcome),
+}
+
+impl Begun {
+    async fn answer(self) -> Outcome {
+        match self {
+            Self::Waiting(completion) => completion.await,
+            Self::Answered(outcome) => outcome,
+        }
+    }
+
+    /// Whether the limits of zones allow no more.
+    fn is_refused(&self) -> bool {
+        let limits = [Status::TooManyActive, Status::TooManyOpen];
+        matches!(self, Self::Answered(Err(status)) if limits.contains(status))
+    }
+}
+
+impl Actor {
+    /// Performs all actions of a list.
+    pub(super) async fn run(self, actions: Vec<Action>) {
+        for action in actions {
+            self.act(action).await;
+        }
+    }
+
+    async fn act(&self, action: Action) {
+        let base = &self.harness.base;
+        match action {
+            Action::Zone { zone, verb } => {
+                let zones = self.volume.geometry().zones;
+                self.zone(ZoneId(zone % zones), verb).await;
+                base.count(|tally| tally.requests += 1);
+            }
+            Action::Flush => {
+                self.flush().await;
+                base.count(|tally| tally.requests += 1);
+            }
+            Action::Sleep { us } => self.handle.sleep(Nanos::from_micros(us)).await,
+            Action::Fail { slot } => self.fail(slot).await,
+            Action::Pull { slot, too_many, forgetting } => {
+                self.harness.observe(&self.volume);
+                let rebuilding = self.volume.status().rebuild.is_some();
+                pull(base, slot, too_many, forgetting, rebuilding);
+            }
+            Action::Fault { slot, fault } => {
+                self.harness.observe(&self.volume);
+                inject(base, slot, fault);
+            }
+            _ => {}
+        }
+    }
+
+    async fn zone(&self, zone: ZoneId, verb: ZoneVerb) {
+        match verb {
+            ZoneVerb::Write { blocks, fua } => self.write(zone, blocks, fua, false).await,
+            ZoneVerb::Append { blocks, fua } => self.write(zone, blocks, fua, true).await,
+            ZoneVerb::Read { offset, blocks } => self.read(zone, offset, blocks).await,
+            ZoneVerb::Open => self.open_or_close(zone, ZoneAction::Open).await,
+            ZoneVerb::Close => self.open_or_close(zone, ZoneAction::Close).await,
+            ZoneVerb::Finish => self.finish(zone).await,
+            ZoneVerb::Reset => self.reset(zone).await,
+            ZoneVerb::Report => self.report().await,
+        }
+    }
+
+    fn submit(&self, command: Command) -> Begun {
+        let mut completion = self.volume.submit(command);
+        match (&mut completion).now_or_never() {
+            Some(outcome) => Begun::Answered(outcome),
+            None => Begun::Waiting(completion),
+        }
+    }
+
+    async fn write(&self, zone: ZoneId, blocks: u32, fua: bool, append: bool) {
+        let room = self.harness.oracle.borrow().room(zone.index());
+        if room == 0 {
+            return self.reset(zone).await;
+        }
+        let most = match append {
+            true => self.volume.geometry().append_limit.index(),
+            false => self.volume.geometry().max_transfer.index(),
+        };
+        let blocks = (blocks.max(1) as usize).min(room).min(most);
+        let (command, at) = {
+            let oracle = self.harness.oracle.borrow();
+            let data = oracle.next_versions(blocks).into_iter();
+            let data = data.map(|version| contents(zone.0.into(), version)).collect();
+            let payload = Payload { data, oob: bytes::Bytes::new() };
+            let at = ZoneAddress::new(zone, count(oracle.zones[zone.index()].submitted()).0);
+            let command = match append {
+                true => Command::Append { zone, payload, fua },
+                false => Command::Write { at, payload, fua },
+            };
+            (command, at)
+        };
+        let begun = self.submit(command);
+        if begun.is_refused() {
+            return;
+        }
+        let write = self.harness.oracle.borrow_mut().submit(zone.index(), blocks);
+        self.written(write, at, begun.answer().await, fua);
+    }
+
+    fn written(&self, write: Submitted, at: ZoneAddress, outcome: Outcome, fua: bool) {
+        let reply = self.harness.expect("a write", outcome);
+        let Some(reply) = reply else { return };
+        assert!(reply == Reply::Written(at), "a write of {write:?} returns {reply:?}");
+        let durable = fua || self.harness.base.writethrough();
+        self.harness.oracle.borrow_mut().acknowledge(write, durable);
+    }
+
+    async fn read(&self, zone: ZoneId, offset: u32, blocks: u32) {
+        let (at, length, before) = {
+            let oracle = self.harness.oracle.borrow();
+            let end = (oracle.zones[zone.index()].submitted() + BEHIND).min(oracle.capacity);
+            let offset = offset as usize % end;
+            let most = self.volume.geometry().max_transfer.index().min(end - offset);
+            (offset, (blocks.max(1) as usize).min(most), oracle.begin_read(zone.index()))
+        };
+        let read = self.volume.read(ZoneAddress::new(zone, count(at).0), count(length)).await;
+        let Some(payload) = self.harness.expect("a read", read) else { return };
+        self.harness.base.count(|tally| tally.blocks_read += length as u64);
+        let found = versions(zone.0, &payload);
+        let mut oracle = self.harness.oracle.borrow_mut();
+        let allowed = oracle.zones[zone.index()].read(before, at, &found);
+        allowed.unwrap_or_else(|why| panic!("a read of {zone} is wrong: {why}"));
+    }
+
+    async fn open_or_close(&self, zone: ZoneId, action: ZoneAction) {
+        let begun = self.submit(Command::Manage { zone, action });
+        let refused = begun.is_refused();
+        // Whether the zone is open is known to the volume alone.
+        let outcome = begun.answer().await;
+        if !refused && outcome != Err(Status::InvalidTransition) {
+            self.harness.expect("opening or closing a zone", outcome);
+        }
+    }
+
+    async fn finish(&self, zone: ZoneId) {
+        let is_full = {
+            let oracle = self.harness.oracle.borrow();
+            oracle.zones[zone.index()].is_full(oracle.capacity)
+        };
+        let begun = self.submit(Command::Manage { zone, action: ZoneAction::Finish });
+        let era = {
+            let mut oracle = self.harness.oracle.borrow_mut();
+            let history = &mut oracle.zones[zone.index()];
+            (!is_full).then(|| history.submit_finish())
+        };
+        let done = self.harness.expect("a finish", begun.answer().await);
+        if let (Some(_), Some(era)) = (done, era) {
+            self.harness.oracle.borrow_mut().zones[zone.index()].acknowledge_finish(era);
+        }
+    }
+
+    async fn reset(&self, zone: ZoneId) {
+        let begun = self.submit(Command::Manage { zone, action: ZoneAction::Reset });
+        let era = self.harness.oracle.borrow_mut().zones[zone.index()].submit_reset();
+        if self.harness.expect("a reset", begun.answer().await).is_some() {
+            self.harness.oracle.borrow_mut().zones[zone.index()].acknowledge_reset(era);
+        }
+    }
+
+    async fn report(&self) {
+        // It shows the zones as of its submission, and is answered later.
+        let before: Vec<_> =
+            self.harness.oracle.borrow().zones.iter().map(|zone| zone.reportable()).collect();
+        let report = self.harness.expect("a report", self.volume.report().await);
+        // Once writes have stopped, commands fail that the oracle has as submitted.
+        if self.harness.base.may_fail() {
+            return;
+        }
+        let oracle = self.harness.oracle.borrow();
+        for info in report.unwrap_or_default() {
+            let (least, most) = before[info.zone.index()];
+            let (_, now) = oracle.zones[info.zone.index()].reportable();
+            let (least, most) = (least.min(now), most.max(now));
+            let pointer = info.write_pointer.index();
+            let open = !matches!(info.state, ZoneState::Full);
+            let allowed = !open || (least..=most).contains(&pointer);
+            assert!(
+                allowed,
+                "{} is reported with its write pointer at {pointer}, allowed are {least}..={most}",
+                info.zone
+            );
+        }
+    }
+
+    async fn flush(&self) {
+        let begun = self.harness.oracle.borrow().begin_flush();
+        if self.harness.expect("a flush", self.volume.flush().await).is_some() {
+            self.harness.oracle.borrow_mut().flushed(&begun);
+        }
+    }
+
+    async fn fail(&self, slot: usize) {
+        self.harness.observe(&self.volume);
+        let base = &self.harness.base;
+        if slot >= base.shape.columns() || !base.drives.borrow().may_impair(slot) {
+            return;
+        }
+        base.drives.borrow_mut().suspect(slot);
+        // It may be refused, as for the last drive that is left.
+        let _refused = self.volume.fail(Column::of(slot)).await;
+    }
+}
