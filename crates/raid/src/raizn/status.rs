@@ -53,6 +53,8 @@ pub struct ZoneCounts {
 pub struct MemberStatus {
     /// Its slot.
     pub slot: u8,
+    /// UUID of the drive in it.
+    pub uuid: String,
     /// Whether it has its column of every zone.
     pub online: bool,
     /// Whether it is being rebuilt.
@@ -85,6 +87,7 @@ impl VolumeStatus {
             let lacks = |zone: &&crate::raizn::zone::LogicalZone| zone.absent.contains(column);
             MemberStatus {
                 slot: column.0,
+                uuid: member.entry.uuid.to_string(),
                 online: member.is_in_full_service(),
                 rebuilding: member.entry.state == MemberState::Rebuilding
                     && member.device.is_some(),

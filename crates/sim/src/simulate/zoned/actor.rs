@@ -15,6 +15,7 @@ use super::harness::ZonedHarness;
 use super::oracle::Submitted;
 use super::verify::{count, versions};
 use crate::pattern::contents;
+use crate::simulate::drives::attach::attach_to;
 use crate::simulate::run::inject::{inject, pull};
 use crate::simulate::scenario::{Action, ZoneVerb};
 
@@ -71,6 +72,11 @@ impl Actor {
             }
             Action::Sleep { us } => self.handle.sleep(Nanos::from_micros(us)).await,
             Action::Fail { slot } => self.fail(slot).await,
+            Action::Replace { slot } => self.replace(slot).await,
+            Action::Resume => {
+                let resumed = self.volume.resume_rebuilds().await;
+                self.rebuilt(resumed.is_ok());
+            }
             Action::Pull { slot, too_many, forgetting } => {
                 self.harness.observe(&self.volume);
                 let rebuilding = self.volume.status().rebuild.is_some();
@@ -236,5 +242,43 @@ impl Actor {
         base.drives.borrow_mut().suspect(slot);
         // It may be refused, as for the last drive that is left.
         let _refused = self.volume.fail(Column::of(slot)).await;
+    }
+    /// Puts a blank drive into the first slot without a working member, or else into this one, and
+    /// rebuilds it.
+    async fn replace(&self, slot: usize) {
+        self.harness.observe(&self.volume);
+        let base = &self.harness.base;
+        let members = self.volume.status().members;
+        let failed = members.iter().find(|member| !member.online && !member.rebuilding);
+        let slot = failed.map_or(slot, |member| usize::from(member.slot));
+        let columns = base.shape.columns();
+        if slot >= columns || failed.is_none() && !base.drives.borrow().may_impair(slot) {
+            return;
+        }
+        let (device, old, new) = {
+            let mut drives = base.drives.borrow_mut();
+            let old = drives.exchange(slot);
+            drives.suspect(slot);
+            drives.begin_replacing(slot);
+            let device = attach_to(&base.shape, &drives.in_slots[slot].ram, &self.handle);
+            (device, old, drives.in_slots[slot].number)
+        };
+        let uuid = base.member(new);
+        let result = self.volume.replace(Column::of(slot), device, uuid).await;
+        base.drives.borrow_mut().end_replacing(slot);
+        let is_member = self.volume.status().members[slot].uuid == uuid.to_string();
+        if result.is_err() && !is_member {
+            base.drives.borrow_mut().undo_exchange(slot, old, new);
+        }
+        self.rebuilt(result.is_ok());
+    }
+
+    /// A rebuild ended, successfully or not.
+    fn rebuilt(&self, done: bool) {
+        if done {
+            self.harness.base.count(|tally| tally.rebuilds += 1);
+            self.harness.confirm(&self.volume);
+        }
+        self.harness.observe(&self.volume);
     }
 }

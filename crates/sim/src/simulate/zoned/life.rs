@@ -4,12 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use zoneweave_raid::raizn::{OpenError, Volume, open};
+use zoneweave_raid::log::DriveRole;
+use zoneweave_raid::raizn::{OpenError, OpenReport, Volume, open};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 
 use super::actor::Actor;
 use super::harness::ZonedHarness;
 use super::verify::{verify_ended, verify_quiet, verify_recovered};
+use crate::simulate::drives::slots::Origin;
 use crate::simulate::run::stops::{Ended, IDLE, Steps, prepare, stop};
 use crate::simulate::scenario::{Life, Since, Stop};
 
@@ -116,12 +118,25 @@ impl Main<'_> {
             let drives = self.harness.base.drives.borrow();
             drives.offer(self.handle, self.away, self.life.former_drives, self.life.order)
         };
-        let drives = offered.into_iter().map(|(_, drive)| drive).collect();
+        let (origins, drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
         match open(self.handle, drives, self.harness.open_options()).await {
-            Ok((volume, _)) => Some(volume),
+            Ok((volume, report)) => {
+                self.note_members(&origins, &report);
+                Some(volume)
+            }
             Err(error) => {
                 self.must_start(&error);
                 None
+            }
+        }
+    }
+
+    /// A former drive is still a member if its replacement was never recorded.
+    fn note_members(&self, origins: &[Origin], report: &OpenReport) {
+        let mut drives = self.harness.base.drives.borrow_mut();
+        for (origin, verdict) in origins.iter().zip(&report.drives) {
+            if let (Origin::Former(at), DriveRole::Member { slot, .. }) = (origin, &verdict.role) {
+                drives.put_back(*at, slot.index());
             }
         }
     }
