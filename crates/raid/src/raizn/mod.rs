@@ -37,7 +37,8 @@ pub(crate) mod write;
 pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
-pub use recover::open::{OpenError, OpenOptions, OpenReport, open};
-pub use replace::ReplaceError;
+pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
+pub use recover::survey::{Survey, membership_of, survey};
+pub use replace::{ReplaceError, check_fit};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

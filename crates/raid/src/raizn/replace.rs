@@ -8,10 +8,12 @@ use std::rc::Rc;
 
 use thiserror::Error;
 use zoneweave_journal::TwinLog;
-use zoneweave_zoned::{BlockCount, OobKind, Status, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{
+    BlockCount, Geometry, OobKind, Status, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt,
+};
 
 use crate::array::error::{AdminError, RebuildError};
-use crate::array::format::config::Checksums;
+use crate::array::format::config::{ArrayConfig, Checksums};
 use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
 use crate::array::health::Members;
 use crate::array::member::Member;
@@ -101,7 +103,7 @@ impl Core {
         let _admin = self.admin.acquire().await;
         self.check_replacement(column, &device)?;
         let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
-        let superblocks = self.check_zones(&zones)?;
+        let superblocks = check_zones(&self.state.borrow().array.config, &zones)?;
         self.check_replacement(column, &device)?;
         self.retire(column).await?;
         let former = self.state.borrow().array.former_of(&device);
@@ -149,36 +151,8 @@ impl Core {
         if member.entry.state == MemberState::Rebuilding && member.device.is_some() {
             return Err(ReplaceError::AlreadyRebuilding { slot: column });
         }
-        let config = &array.config;
-        if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
-            let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
-            let (needed, needed_capacity) = (config.zones, config.zone_capacity);
-            return Err(ReplaceError::TooSmall { zones, capacity, needed, needed_capacity });
-        }
-        if geometry.write_unit.0 != 1 {
-            return Err(ReplaceError::WriteUnit);
-        }
-        if self.checksums == Checksums::Metadata && geometry.oob == OobKind::None {
-            return Err(ReplaceError::NoMetadata);
-        }
-        let offered = state.zones.geometry().max_active;
-        let needed = offered.map_or(u32::MAX, |active| active + ACTIVE_RESERVE);
-        let active = geometry.max_active.into_iter().chain(geometry.max_open).min();
-        if let Some(active) = active.filter(|active| *active < needed) {
-            return Err(ReplaceError::TooFewActiveZones { active, needed });
-        }
+        check_shape(&array.config, state.zones.geometry(), geometry)?;
         Ok(array.check_spared(column)?)
-    }
-
-    /// Checks that all zones of the volume can be written; returns the drive's superblock zones.
-    fn check_zones(&self, zones: &[ZoneInfo]) -> Result<[ZoneId; 2], ReplaceError> {
-        let used = self.state.borrow().array.config.zones as usize;
-        let unusable = zones.iter().take(used).find(|info| !is_usable(info));
-        let zone = unusable.map_or(0, |info| info.zone.0);
-        match superblock_zones(zones) {
-            Some(superblocks) if unusable.is_none() => Ok(superblocks),
-            _ => Err(ReplaceError::UnusableZone { zone }),
-        }
     }
 
     /// Takes the slot's present drive out, if it is in service.
@@ -235,5 +209,54 @@ impl Core {
         let outstanding = state.logs[column.index()].outstanding;
         state.logs[column.index()] = ParityLog::at(0, 0, capacity);
         state.logs[column.index()].outstanding = outstanding;
+    }
+}
+
+/// Checks that a drive could be a member: its shape, its limits and its zones.
+///
+/// # Errors
+/// What does not fit.
+pub fn check_fit(
+    config: &ArrayConfig,
+    volume: &Geometry,
+    drive: &Geometry,
+    zones: &[ZoneInfo],
+) -> Result<(), ReplaceError> {
+    check_shape(config, volume, drive)?;
+    check_zones(config, zones).map(|_| ())
+}
+
+fn check_shape(
+    config: &ArrayConfig,
+    volume: &Geometry,
+    geometry: &Geometry,
+) -> Result<(), ReplaceError> {
+    if geometry.zones < config.zones || geometry.zone_capacity < config.zone_capacity {
+        let (zones, capacity) = (geometry.zones, geometry.zone_capacity);
+        let (needed, needed_capacity) = (config.zones, config.zone_capacity);
+        return Err(ReplaceError::TooSmall { zones, capacity, needed, needed_capacity });
+    }
+    if geometry.write_unit.0 != 1 {
+        return Err(ReplaceError::WriteUnit);
+    }
+    let has_checksums = config.zoned().checksums == Checksums::Metadata;
+    if has_checksums && geometry.oob == OobKind::None {
+        return Err(ReplaceError::NoMetadata);
+    }
+    let needed = volume.max_active.map_or(u32::MAX, |active| active + ACTIVE_RESERVE);
+    let active = geometry.max_active.into_iter().chain(geometry.max_open).min();
+    if let Some(active) = active.filter(|active| *active < needed) {
+        return Err(ReplaceError::TooFewActiveZones { active, needed });
+    }
+    Ok(())
+}
+
+/// Checks that all zones of the volume can be written; returns the drive's superblock zones.
+fn check_zones(config: &ArrayConfig, zones: &[ZoneInfo]) -> Result<[ZoneId; 2], ReplaceError> {
+    let unusable = zones.iter().take(config.zones as usize).find(|info| !is_usable(info));
+    let zone = unusable.map_or(0, |info| info.zone.0);
+    match superblock_zones(zones) {
+        Some(superblocks) if unusable.is_none() => Ok(superblocks),
+        _ => Err(ReplaceError::UnusableZone { zone }),
     }
 }

@@ -1,6 +1,6 @@
 //! The state of a zoned volume, for users.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zoneweave_zoned::ZoneState;
 
 use crate::array::format::record::MemberState;
@@ -13,12 +13,16 @@ use crate::raizn::core::Core;
 pub struct VolumeStatus {
     /// Name of the array.
     pub name: String,
+    /// Version of its membership.
+    pub epoch: u64,
     /// Level, data and parity units, such as `raid5 4+1`.
     pub scheme: String,
     /// Bytes of a stripe unit.
     pub unit_bytes: u64,
     /// Whether reads are verified.
     pub checksums: bool,
+    /// Whether a write is durable only after a flush, or with FUA.
+    pub volatile_cache: bool,
     /// Logical zones.
     pub zones: ZoneCounts,
     /// The members, by slot.
@@ -32,7 +36,7 @@ pub struct VolumeStatus {
 }
 
 /// Logical zones by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ZoneCounts {
     /// Nothing written.
     pub empty: u32,
@@ -53,7 +57,7 @@ pub struct ZoneCounts {
 pub struct MemberStatus {
     /// Its slot.
     pub slot: u8,
-    /// UUID of the drive in it.
+    /// Its UUID as a member.
     pub uuid: String,
     /// Whether it has its column of every zone.
     pub online: bool,
@@ -99,8 +103,10 @@ impl VolumeStatus {
         let columns = || state.logical.iter().flat_map(|zone| &zone.columns);
         Self {
             name: state.array.config.name.clone(),
+            epoch: state.array.epoch.number,
             scheme: state.array.scheme().to_string(),
             unit_bytes: u64::from(core.layout.unit()) * zoneweave_zoned::BLOCK_BYTES as u64,
+            volatile_cache: state.array.volatile,
             checksums: core.checksums != crate::array::format::config::Checksums::None,
             zones,
             members: members.collect(),

@@ -8,4 +8,5 @@
 
 pub mod assemble;
 pub mod drive_records;
+pub mod membership;
 pub(crate) mod quorum;

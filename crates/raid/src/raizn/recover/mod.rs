@@ -18,3 +18,4 @@ pub(crate) mod log_scan;
 pub(crate) mod open;
 pub(crate) mod publish;
 pub(crate) mod repair;
+pub(crate) mod survey;

@@ -13,6 +13,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::error::AssemblyError;
+use crate::array::format::config::ArrayConfig;
 use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::health::Members;
 use crate::array::offered::OfferedDrive;
@@ -91,11 +92,7 @@ pub async fn open(
     let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
     let chosen = chosen.clone();
     let slots = place_members(&chosen, &drives, &newest, &mut verdicts)?;
-    let scheme = chosen.config.scheme;
-    let missing = scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
-    if !scheme.survives(missing) {
-        return Err(too_few(&chosen, slots.iter().flatten().count()).into());
-    }
+    check_members(&chosen, &slots)?;
     let forced = forced.then_some(options.lineage);
     let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
     core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
@@ -105,6 +102,46 @@ pub async fn open(
     };
     let relocated_blocks = core.state.borrow().logical.iter().map(columns).sum();
     Ok((Volume::new(core), OpenReport { drives: verdicts, relocated_blocks }))
+}
+
+/// Checks that enough members are there.
+pub(super) fn check_members(
+    chosen: &SuperblockRecord<ZonedBody>,
+    slots: &[Option<usize>],
+) -> Result<(), AssemblyError> {
+    let scheme = chosen.config.scheme;
+    let missing = scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
+    match scheme.survives(missing) {
+        true => Ok(()),
+        false => Err(too_few(chosen, slots.iter().flatten().count())),
+    }
+}
+
+/// The shape of the logical zones, and the volume as a drive, on members with these geometries.
+pub(super) fn shape<'a>(
+    config: &ArrayConfig,
+    geometries: impl Iterator<Item = &'a Geometry> + Clone,
+) -> Result<(Layout, Geometry), OpenError> {
+    let unit_blocks = config.zoned().unit_blocks;
+    let layout = Layout::new(config.scheme, unit_blocks, config.zone_capacity, config.zones);
+    let layout = layout.expect("records of impossible volumes do not decode");
+    let too_few_active = || OpenError::TooFewActiveZones { name: config.name.clone() };
+    let geometry = volume_geometry(&layout, geometries).ok_or_else(too_few_active)?;
+    Ok((layout, geometry))
+}
+
+/// The volume of an array as a drive, without starting it.
+///
+/// # Errors
+/// If the drives allow too few open or active zones.
+///
+/// # Panics
+/// If the array has another kind of volume.
+pub fn geometry<'a>(
+    config: &ArrayConfig,
+    members: impl Iterator<Item = &'a Geometry> + Clone,
+) -> Result<Geometry, OpenError> {
+    shape(config, members).map(|(_, geometry)| geometry)
 }
 
 /// The shared parts of the volume that the chosen record describes, the number of this mount, and
@@ -118,12 +155,9 @@ fn assemble(
 ) -> Result<(Rc<Core>, Mount, Mount), OpenError> {
     let config = &chosen.config;
     let zoned = config.zoned();
-    let layout = Layout::new(config.scheme, zoned.unit_blocks, config.zone_capacity, config.zones);
-    let layout = layout.expect("records of impossible volumes do not decode");
     let ours: Vec<_> = slots.iter().flatten().filter_map(|at| drives[*at].as_ref()).collect();
     let geometries = ours.iter().map(|drive| drive.offered.device.geometry());
-    let too_few_active = || OpenError::TooFewActiveZones { name: config.name.clone() };
-    let geometry = volume_geometry(&layout, geometries).ok_or_else(too_few_active)?;
+    let (layout, geometry) = shape(config, geometries)?;
     let records =
         || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
     let newest = |of: fn(&SuperblockRecord<ZonedBody>) -> u64| records().map(of).max().unwrap_or(0);

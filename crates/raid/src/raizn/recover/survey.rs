@@ -1,0 +1,66 @@
+//! The roles of drives in an array with a zoned volume, found without writing to them.
+
+use zoneweave_zoned::{Status, ZonedDevice};
+
+use crate::array::format::record::SuperblockRecord;
+use crate::array::offered::OfferedDrive;
+use crate::array::start::assemble::{
+    Drive, DriveVerdict, name_other_version, newest_records, place_members, read_drives,
+};
+use crate::array::start::drive_records::read_records;
+use crate::array::start::membership::MembershipRecord;
+use crate::array::start::quorum::choose;
+use crate::raizn::format::body::ZonedBody;
+use crate::raizn::recover::open::{OpenError, check_members, shape};
+
+/// The newest membership that a drive carries, of any array with a zoned volume; `None` if it is
+/// not a member of one.
+///
+/// # Errors
+/// If the drive does not even report its zones.
+pub async fn membership_of(device: &dyn ZonedDevice) -> Result<Option<MembershipRecord>, Status> {
+    let records = read_records::<ZonedBody>(device).await?;
+    Ok(records.newest().map(MembershipRecord::of))
+}
+
+/// Roles of drives, found without writing to them or starting anything.
+#[derive(Debug)]
+pub struct Survey {
+    /// The role of each drive, in the order offered.
+    pub drives: Vec<DriveVerdict>,
+    /// The membership that counts; `None` if no drive carries one.
+    pub membership: Option<MembershipRecord>,
+    /// Why the volume would not start from these drives; `None` if it would.
+    pub refusal: Option<OpenError>,
+}
+
+/// Identifies the array of the drives, and checks whether its volume would start.
+pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
+    let (drives, mut verdicts) = read_drives(offered).await;
+    let newest = newest_records(&drives);
+    let refusal = choose(&newest, false).err();
+    let refusal = refusal.map(|error| name_other_version(error, &verdicts).into());
+    // Where the volume would not start, the membership that force would choose is the most
+    // informative.
+    let Ok((chosen, _)) = choose(&newest, true) else {
+        return Survey { drives: verdicts, membership: None, refusal };
+    };
+    let chosen = chosen.clone();
+    let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
+    let refusal = refusal.or_else(|| match placed {
+        Err(error) => Some(error.into()),
+        Ok(slots) => check(&chosen, &drives, &slots).err(),
+    });
+    Survey { drives: verdicts, membership: Some(MembershipRecord::of(&chosen)), refusal }
+}
+
+/// Checks that enough members are there, and that their limits suffice.
+fn check(
+    chosen: &SuperblockRecord<ZonedBody>,
+    drives: &[Option<Drive<ZonedBody>>],
+    slots: &[Option<usize>],
+) -> Result<(), OpenError> {
+    check_members(chosen, slots)?;
+    let ours = slots.iter().flatten().filter_map(|at| drives[*at].as_ref());
+    shape(&chosen.config, ours.map(|drive| drive.offered.device.geometry())).map(|_| ())
+}
