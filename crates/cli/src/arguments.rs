@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     array, bench, characterize, completions, demo, doctor, emu, experiment, inspect, man,
-    quickstart, replay, serve, simulate, soak, zones,
+    quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
 
@@ -38,6 +38,9 @@ pub(crate) enum Verb {
     /// Serve a volume over NBD, ublk, vhost-user or FUSE
     #[command(subcommand)]
     Serve(serve::Verb),
+    /// Read, write and manage the zones of a zoned volume that is not served
+    #[command(subcommand)]
+    Zoned(zoned::Verb),
     /// Print the zone map of drives
     Zones(zones::Zones),
     /// Decode the contents of a drive, even if it is damaged or in use (read-only)

@@ -6,13 +6,13 @@
 
 use zoneweave_raid::array::repair::fit::superblock_zones;
 use zoneweave_raid::log::fit::{check_size, check_usable_zones};
-use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::format::{ArrayConfig, MemberEntry};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
 use zoneweave_raid::log::{
     AdminError, DriveRole, MemberHealth, ReplaceError, Survey, VolumeStatus,
 };
-use zoneweave_raid::scheme::{Column, ColumnSet};
+use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
 use zoneweave_zoned::ZoneInfo;
 
 use crate::error::CliError;
@@ -73,19 +73,27 @@ pub(crate) fn check_spared(survey: &Survey, slot: usize) -> Result<(), CliError>
     let record = survey.membership.as_ref().ok_or(CliError::NoArray)?;
     // There is such a slot.
     slot_health(survey, slot)?;
+    spared(record.config.scheme, &record.members, |slot| is_present(survey, slot), slot)
+}
+
+/// As [`check_spared`], of an array with these members.
+pub(crate) fn spared(
+    scheme: Scheme,
+    members: &[MemberEntry],
+    is_present: impl Fn(usize) -> bool,
+    slot: usize,
+) -> Result<(), CliError> {
     let columns_with = |wanted: fn(MemberHealth) -> bool| -> ColumnSet {
-        let members = record.members.iter().enumerate();
         let found = members
-            .filter(|(slot, member)| {
-                wanted(MemberHealth::of(member.state, is_present(survey, *slot)))
-            })
+            .iter()
+            .enumerate()
+            .filter(|(slot, member)| wanted(MemberHealth::of(member.state, is_present(*slot))))
             .map(|(slot, _)| Column::of(slot));
         found.collect()
     };
     let lost = columns_with(|health| health != MemberHealth::Online);
     let in_service = columns_with(MemberHealth::is_in_service);
-    let column = Column::of(slot);
-    Ok(zoneweave_raid::log::check_spared(record.config.scheme, lost, in_service, false, column)?)
+    Ok(zoneweave_raid::log::check_spared(scheme, lost, in_service, false, Column::of(slot))?)
 }
 
 /// Refuses to replace a working member without consent.

@@ -10,11 +10,12 @@ use zoneweave_linux::nbd::{EndpointError, ExportError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
 use zoneweave_raid::log::{AdminError, AssemblyError, CreateError, OpenError, ReplaceError};
+use zoneweave_raid::raizn;
 use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
 use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
-use zoneweave_zoned::{BlockError, Lba, Status};
+use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 
 use crate::exit::Exit;
 use crate::format;
@@ -34,7 +35,30 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Replace(#[from] ReplaceError),
     #[error(transparent)]
+    CreateZoned(#[from] raizn::CreateError),
+    #[error(transparent)]
+    OpenZoned(#[from] raizn::OpenError),
+    #[error(transparent)]
+    ReplaceZoned(#[from] raizn::ReplaceError),
+    #[error(transparent)]
     Admin(#[from] AdminError),
+    #[error(
+        "none of these drives has a zoned volume; create one with `zoneweave array create --kind zoned`"
+    )]
+    NotZoned,
+    #[error("{zone} of the volume: {status}{}", zone_advice(*status))]
+    Zone { zone: ZoneId, status: Status },
+    #[error(
+        "{socket} serves the volume: use its kernel disk (`array status` shows it), e.g. `dd \
+         oflag=direct` and `blkzone`, or stop the server",
+        socket = socket.display()
+    )]
+    ZonedServed { socket: PathBuf },
+    #[error(
+        "array {name} has a zoned volume: it is served with `zoneweave serve ublk`, and used \
+         offline with `zoneweave zoned`"
+    )]
+    IsZoned { name: String },
     #[error(transparent)]
     Export(#[from] ExportError),
     #[error(transparent)]
@@ -256,7 +280,9 @@ impl CliError {
                 drive_exit(error)
             }
             Self::Open(OpenError::Array(AssemblyError::NoArray))
+            | Self::OpenZoned(raizn::OpenError::Assembly(AssemblyError::NoArray))
             | Self::NoArray
+            | Self::NotZoned
             | Self::FewNamed { .. }
             | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
@@ -264,7 +290,11 @@ impl CliError {
                 | OpenError::Array(AssemblyError::Duplicate { .. })
                 | OpenError::Unaccounted { .. },
             )
+            | Self::OpenZoned(raizn::OpenError::Assembly(
+                AssemblyError::NoQuorum { .. } | AssemblyError::Duplicate { .. },
+            ))
             | Self::Create(CreateError::NotEmpty { .. })
+            | Self::CreateZoned(raizn::CreateError::NotEmpty { .. })
             | Self::Admin(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. })
             | Self::Replace(
                 ReplaceError::Admin(
@@ -272,6 +302,12 @@ impl CliError {
                 )
                 | ReplaceError::AlreadyRebuilding { .. }
                 | ReplaceError::FilledMeanwhile { .. },
+            )
+            | Self::ReplaceZoned(
+                raizn::ReplaceError::Admin(
+                    AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. },
+                )
+                | raizn::ReplaceError::AlreadyRebuilding { .. },
             )
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
@@ -286,7 +322,12 @@ impl CliError {
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
             | Self::SeveralArrays { .. }
+            | Self::ZonedServed { .. }
+            | Self::IsZoned { .. }
             | Self::Served { .. } => Exit::Refused,
+            Self::CreateZoned(error) if !matches!(error, raizn::CreateError::Failed { .. }) => {
+                Exit::Usage
+            }
             Self::Create(CreateError::WrongCount { .. } | CreateError::NameTooLong { .. })
             | Self::Create(CreateError::GroupRows { .. } | CreateError::Limit(_))
             | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
@@ -310,6 +351,17 @@ impl CliError {
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }
+    }
+}
+
+/// What a user may do about the status of a command to a zone.
+fn zone_advice(status: Status) -> &'static str {
+    match status {
+        Status::ZoneFull => ": reset it to write it again",
+        Status::ZoneInvalidWrite => ": writes begin at the write pointer, see `zoned report`",
+        Status::TooManyOpen | Status::TooManyActive => ": finish or reset another zone",
+        Status::LbaOutOfRange => ": the volume ends before it",
+        _ => "",
     }
 }
 

@@ -60,6 +60,11 @@ pub(crate) fn parse_small_blocks(text: &str) -> Result<u32, String> {
     u32::try_from(parse_blocks(text)?).map_err(|_| format!("{text:?} is too large"))
 }
 
+/// An offset in blocks, which may be 0.
+pub(crate) fn parse_offset(text: &str) -> Result<u32, String> {
+    if parse_bytes(text)? == 0 { Ok(0) } else { parse_small_blocks(text) }
+}
+
 /// The size of a volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeSize {

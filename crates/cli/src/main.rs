@@ -39,6 +39,7 @@ mod start;
 mod status;
 mod wait;
 mod writing;
+mod zoned;
 
 use std::process::ExitCode;
 

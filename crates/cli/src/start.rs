@@ -24,6 +24,7 @@ use crate::shards::refuse_several;
 use crate::status::{OtherDrive, describe_drives};
 use crate::wait::{unless, until};
 use crate::writing::{with_presets, with_spares};
+use crate::zoned::refuse_zoned;
 
 /// Period of progress updates of a job in this process.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
@@ -60,6 +61,9 @@ pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<(Located, Con
     let drives = session.open_some(paths, Access::Look)?;
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_several(session, paths, &drives)?;
+    if survey.membership.is_none() {
+        refuse_zoned(session, &drives)?;
+    }
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
     let contact = match &socket {
         None => Contact::Nobody,
@@ -225,7 +229,10 @@ pub(crate) fn prepare(
     if unusable == Unusable::Refuse {
         refuse_unreadable(&survey)?;
     }
-    let Some(membership) = survey.membership.clone() else { return Err(CliError::NoArray) };
+    let Some(membership) = survey.membership.clone() else {
+        refuse_zoned(session, &drives)?;
+        return Err(CliError::NoArray);
+    };
     accept(&membership.config)?;
     let survey = match survey {
         // Without advice for the other drives, one of which may be the original.

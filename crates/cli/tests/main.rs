@@ -12,3 +12,4 @@ mod soaking;
 mod starting;
 mod starts;
 mod verbs;
+mod zoned;

@@ -16,6 +16,7 @@ pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod soak;
 mod wear;
+pub(crate) mod zoned;
 pub(crate) mod zones;
 
 use clap::CommandFactory;
@@ -31,6 +32,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Emu(verb) => emu::run(verb, output),
         Verb::Array(verb) => array::run(verb, output),
         Verb::Serve(verb) => serve::run(verb, output),
+        Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::array::repair::fit::holds_something;
+use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::foreign::foreign;
+use super::membership::membership_of;
 use super::paths::same_file;
 use crate::error::CliError;
 use crate::format;
@@ -50,8 +52,7 @@ pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, Cli
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
     let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });
     let records = read_records(&*named.member).await.map_err(failed)?;
-    if let Some(record) = records.newest() {
-        let config = &record.config;
+    if let Some(MembershipRecord { config, .. }) = membership_of(named).await.map_err(failed)? {
         return Ok(ours(format!("a member of array {} ({})", config.name, config.array)));
     }
     if let Some(version) = records.other_version {

@@ -3,5 +3,6 @@
 pub(crate) mod consent;
 pub(crate) mod foreign;
 pub(crate) mod identity;
+pub(crate) mod membership;
 pub(crate) mod paths;
 pub(crate) mod space;

@@ -43,6 +43,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.log().group_rows,
         mode: mode_word(config.log().tabled).to_owned(),
+        zones: None,
         server: None,
         is_silent: false,
         members,

@@ -6,6 +6,7 @@ mod render;
 pub(crate) mod served;
 pub(crate) mod shard;
 pub(crate) mod states;
+mod zoned;
 
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,7 @@ pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
 pub(crate) use states::SpareState;
+pub(crate) use zoned::{LogicalZones, inactive_zoned_status};
 
 /// Health of an array; worse is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -88,6 +90,9 @@ pub(crate) struct ArrayStatus {
     pub chunk_bytes: u64,
     pub group_rows: u32,
     pub mode: String,
+    /// The logical zones of a zoned volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zones: Option<LogicalZones>,
     /// Only while it is served.
     pub server: Option<ServerStatus>,
     /// Whether a server has the drives that does not answer.

@@ -6,8 +6,8 @@ use zoneweave_raid::log::{LaneMode, LaneRequests, MemberHealth};
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberStatus,
-    ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
+    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, LogicalZones,
+    MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
 };
 use crate::format::{bytes, shown, span, table, wrapped};
 use crate::job::Job;
@@ -103,12 +103,17 @@ fn headline(status: &ArrayStatus, output: &Output) {
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();
     let head = format!("{}  ", output.paint(Tone::Strong, &status.name));
+    let chunk = bytes(status.chunk_bytes);
+    let volume = match status.zones {
+        None => format!("{chunk} chunks · {} · block volume", status.mode),
+        Some(LogicalZones { count, zone_bytes, .. }) => {
+            format!("{chunk} units · zoned volume, {count} zones of {},", bytes(zone_bytes))
+        }
+    };
     let text = format!(
-        "{}  {shard}{} · {} chunks · {} · block volume {} · {served}",
+        "{}  {shard}{} · {volume} {} · {served}",
         output.paint(tone(status.health), status.health.word()),
         status.scheme,
-        bytes(status.chunk_bytes),
-        status.mode,
         bytes(status.size_bytes),
     );
     lines(output, &head, &text);

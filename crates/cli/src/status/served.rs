@@ -85,6 +85,7 @@ pub(crate) fn served_status(
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.log().group_rows,
         mode: mode_word(config.log().tabled).to_owned(),
+        zones: None,
         server: Some(ServerStatus {
             uptime_ns: front_ends.uptime_ns,
             exports: front_ends.exports,

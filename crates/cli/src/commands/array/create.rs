@@ -1,6 +1,7 @@
 //! `zoneweave array create`.
 
 mod sizes;
+mod zoned;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
@@ -10,13 +11,13 @@ use serde::Serialize;
 use zoneweave_raid::array::repair::fit::empty_drive;
 use zoneweave_raid::log::create::{NAME_BYTES, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
-use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{CreateOptions, create};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt};
 
 use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
+use crate::drives::membership::membership_of;
 use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -43,6 +44,9 @@ pub(crate) struct Create {
     /// order of a shell's drive* are sorted by number, drive10 after drive9
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
+    /// Kind of volume
+    #[arg(long, value_enum, default_value_t = Kind::Block)]
+    pub kind: Kind,
     /// RAID level
     #[arg(long, value_enum, default_value_t = Level::Raid5)]
     pub level: Level,
@@ -52,9 +56,9 @@ pub(crate) struct Create {
     /// Parity chunks per stripe, the number of drives that may fail: as --data
     #[arg(long, value_name = "M")]
     pub parity: Option<usize>,
-    /// Size of the volume, e.g. 2GiB, or max (as large as --reserve allows)
+    /// Size of a block volume, e.g. 2GiB, or max (as large as --reserve allows)
     #[arg(long, value_name = "SIZE", value_parser = format::parse_volume_size)]
-    pub size: VolumeSize,
+    pub size: Option<VolumeSize>,
     /// Reserve for relocation, in percent of the volume [default: 20 with --size max]. Once the
     /// volume is full, a random write costs about 3 writes at 20 %, 6 at 10 % and 10 at 5 %, by
     /// theory
@@ -77,6 +81,13 @@ pub(crate) struct Create {
     /// Command that writes chunks [default: zone-append if the drives support it]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
+    /// Stripe unit of a zoned volume: the part of a stripe on one drive, at most 128KiB [default:
+    /// 64KiB]
+    #[arg(long, value_name = "SIZE", value_parser = format::parse_small_blocks)]
+    pub unit: Option<u32>,
+    /// A zoned volume without checksums beside its blocks
+    #[arg(long)]
+    pub no_checksums: bool,
     /// When writes are acknowledged
     #[arg(long, value_enum, default_value_t = Durability::Auto)]
     pub durability: Durability,
@@ -87,6 +98,15 @@ pub(crate) struct Create {
     /// Overwrite this drive, whatever it holds (may be repeated)
     #[arg(long, value_name = "DRIVE")]
     pub destroy: Vec<PathBuf>,
+}
+
+/// Kind of volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Kind {
+    /// A disk that takes writes anywhere (log-structured)
+    Block,
+    /// One large zoned drive, as large as the zones of the drives allow
+    Zoned,
 }
 
 /// RAID level.
@@ -158,6 +178,10 @@ pub(crate) struct Made {
 
 pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
     let request = &in_natural_order(request);
+    if request.kind == Kind::Zoned {
+        return zoned::run(request, output);
+    }
+    refuse_zoned_options(request)?;
     let Made { configs, unused_bytes } = make(request, output)?;
     let config = &configs[0];
     let (reserve_percent, random_amplification) = reserve_of(config);
@@ -217,6 +241,15 @@ fn in_natural_order(request: &Create) -> Create {
     request
 }
 
+/// Refuses options of the zoned volume.
+fn refuse_zoned_options(request: &Create) -> Result<(), CliError> {
+    let given = [("unit", request.unit.is_some()), ("no-checksums", request.no_checksums)];
+    match given.into_iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(usage(option)("it is for --kind zoned".to_owned())),
+        None => Ok(()),
+    }
+}
+
 /// Creates the array, or one array per shard.
 pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> {
     check_name(&request.name)?;
@@ -271,7 +304,7 @@ fn reserving(
     planned: ArrayConfig,
     drives: &[NamedDrive],
 ) -> Result<(CreateOptions, ArrayConfig), CliError> {
-    let percent = match (request.size, request.reserve) {
+    let percent = match (wanted_size(request)?, request.reserve) {
         (VolumeSize::Blocks(_), None) => return Ok((options, planned)),
         (_, percent) => percent.unwrap_or(RESERVE_PERCENT),
     };
@@ -298,6 +331,12 @@ fn reserving(
     Ok((options, planned))
 }
 
+/// The size of a block volume, which has no default.
+fn wanted_size(request: &Create) -> Result<VolumeSize, CliError> {
+    let missing = || usage("size")("choose the size of the volume, e.g. 2GiB, or max".to_owned());
+    request.size.ok_or_else(missing)
+}
+
 /// Whether a zone can be written once it is empty.
 fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
@@ -310,9 +349,8 @@ async fn unmake(drives: &[NamedDrive], blank: &[bool], arrays: &[ArrayUuid]) -> 
     assert_eq!(drives.len(), blank.len(), "every drive was examined");
     let mut left = Vec::new();
     for (named, was_blank) in drives.iter().zip(blank) {
-        let records = read_records(&*named.member).await;
-        let newest = records.ok().and_then(|records| Some(records.newest()?.config.array));
-        if !was_blank && newest.is_none_or(|array| !arrays.contains(&array)) {
+        let newest = membership_of(named).await.ok().flatten();
+        if !was_blank && newest.is_none_or(|own| !arrays.contains(&own.config.array)) {
             continue;
         }
         let erased = match named.member.report().await {
@@ -348,7 +386,7 @@ fn options(
     Ok(CreateOptions {
         name: request.name.clone(),
         scheme,
-        volume_blocks: match request.size {
+        volume_blocks: match wanted_size(request)? {
             VolumeSize::Largest => None,
             VolumeSize::Blocks(blocks) => Some(shards::blocks_of_each(blocks, shard.of())),
         },

@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::session::Session;
 use crate::start::{Located, locate, locate_one, refuse_missing, start_whole};
 use crate::status::{inactive_status, render};
+use crate::zoned;
 
 #[derive(Args)]
 pub(crate) struct Fail {
@@ -27,6 +28,11 @@ pub(crate) struct Fail {
 
 pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if let Some(found) = zoned::find(&session, &request.drives)? {
+        let status = zoned::fail(&session, &found, &request.drives, request.slot, output)?;
+        output.result("array-status", &status, |output| render(&status, output));
+        return Ok(Exit::Done);
+    }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
         Some(client) => parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?,

@@ -9,9 +9,12 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::{ArrayUuid, MemberEntry, MemberState, SuperblockRecord};
+use zoneweave_raid::array::format::config::VolumeKind;
+use zoneweave_raid::array::start::membership::MembershipRecord;
+use zoneweave_raid::log::format::{ArrayUuid, MemberEntry, MemberState};
 use zoneweave_raid::log::recover::records::read_records;
-use zoneweave_raid::log::{AssemblyError, DriveRole, OpenError, survey};
+use zoneweave_raid::log::{AssemblyError, DriveRole, DriveVerdict, OpenError, survey};
+use zoneweave_raid::raizn;
 use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
@@ -43,6 +46,8 @@ struct Listing {
     kind: Kind,
     array: Option<String>,
     name: Option<String>,
+    /// Kind of the array's volume.
+    volume: Option<VolumeWord>,
     scheme: Option<String>,
     /// The shard that the array is; absent for a volume of one array.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -81,6 +86,23 @@ impl fmt::Display for Kind {
             Self::NoDrive => "no-drive",
             Self::Unreadable => "unreadable",
         })
+    }
+}
+
+/// The kind of an array's volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum VolumeWord {
+    Block,
+    Zoned,
+}
+
+impl VolumeWord {
+    fn of(volume: &VolumeKind) -> Self {
+        match volume {
+            VolumeKind::Log(_) => Self::Block,
+            VolumeKind::Zoned(_) => Self::Zoned,
+        }
     }
 }
 
@@ -151,7 +173,7 @@ fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 }
 
 /// Describes a drive by its own contents; with its newest record if it is a member.
-async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<SuperblockRecord>) {
+async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<MembershipRecord>) {
     let records = match read_records(&*named.member).await {
         Ok(records) => records,
         Err(status) => return (problem(path, Kind::Unreadable, describe_status(status)), None),
@@ -167,7 +189,10 @@ async fn describe(path: PathBuf, named: &NamedDrive) -> (Listing, Option<Superbl
     listing.problem = records
         .other_version
         .map(|version| format!("belongs to an array in format version {version}"));
-    let newest = records.newest().cloned();
+    let newest = match records.newest() {
+        Some(record) => Some(MembershipRecord::of(record)),
+        None => raizn::membership_of(&*named.drive).await.ok().flatten(),
+    };
     if let Some(record) = &newest {
         member(&mut listing, record);
     }
@@ -178,11 +203,12 @@ fn describe_status(status: Status) -> String {
     format!("the drive does not report its zones: {status}")
 }
 
-fn member(listing: &mut Listing, record: &SuperblockRecord) {
+fn member(listing: &mut Listing, record: &MembershipRecord) {
     let own = record.members.get(record.slot.index());
     listing.kind = Kind::Member;
     listing.array = Some(record.config.array.to_string());
     listing.name = Some(record.config.name.clone());
+    listing.volume = Some(VolumeWord::of(&record.config.volume));
     listing.scheme = Some(record.config.scheme.to_string());
     listing.shard = ShardStatus::of(record.config.shard);
     listing.slot = Some(record.slot.0);
@@ -199,12 +225,12 @@ struct Member {
     /// Index in the list.
     place: usize,
     named: NamedDrive,
-    record: SuperblockRecord,
+    record: MembershipRecord,
 }
 
 /// Whether all members have the same member table, and are in service by it.
 fn agree(members: &[Member]) -> bool {
-    let table = |record: &SuperblockRecord| {
+    let table = |record: &MembershipRecord| {
         (record.lineage, record.epoch, record.epoch_tag, record.members.clone())
     };
     let first = members.first().map(|member| table(&member.record));
@@ -222,16 +248,17 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
         return;
     }
     let named: Vec<_> = members.iter().map(|member| member.named.clone()).collect();
-    let survey = session.executor.run(survey(offer(&named)));
+    let is_zoned = matches!(members[0].record.config.volume, VolumeKind::Zoned(_));
+    let (verdicts, refusal) = match is_zoned {
+        true => zoned_verdicts(session, &named),
+        false => verdicts(session, &named),
+    };
     // With any other refusal the survey may have ended before it reached all drives.
     let all_looked_at = matches!(
-        survey.refusal,
-        None | Some(
-            OpenError::Array(AssemblyError::TooFewMembers { .. })
-                | OpenError::Array(AssemblyError::NoQuorum { .. })
-        )
+        refusal,
+        Ok(()) | Err(Some(AssemblyError::TooFewMembers { .. } | AssemblyError::NoQuorum { .. }))
     );
-    for (member, verdict) in members.iter().zip(survey.drives) {
+    for (member, verdict) in members.iter().zip(verdicts) {
         let why = match verdict.role {
             DriveRole::Copy { .. } => "copy: another drive says that it is the same member",
             DriveRole::Stale { .. } => "stale: the array continued without it",
@@ -243,6 +270,27 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
         drives[member.place].state = Some(State::Stale);
         drives[member.place].problem = Some(why.to_owned());
     }
+}
+
+/// The roles of drives, and why their array would not start.
+type Verdicts = (Vec<DriveVerdict>, Result<(), Option<AssemblyError>>);
+
+fn verdicts(session: &Session, named: &[NamedDrive]) -> Verdicts {
+    let survey = session.executor.run(survey(offer(named)));
+    let refusal = survey.refusal.map(|error| match error {
+        OpenError::Array(error) => Some(error),
+        _ => None,
+    });
+    (survey.drives, refusal.map_or(Ok(()), Err))
+}
+
+fn zoned_verdicts(session: &Session, named: &[NamedDrive]) -> Verdicts {
+    let survey = session.executor.run(raizn::survey(crate::zoned::offer(named)));
+    let refusal = survey.refusal.map(|error| match error {
+        raizn::OpenError::Assembly(error) => Some(error),
+        _ => None,
+    });
+    (survey.drives, refusal.map_or(Ok(()), Err))
 }
 
 /// Marks the drives that are served, and the blank drives that are spares. A spare carries no
@@ -331,6 +379,7 @@ fn problem(path: PathBuf, kind: Kind, problem: String) -> Listing {
         kind,
         array: None,
         name: None,
+        volume: None,
         scheme: None,
         shard: None,
         slot: None,
@@ -353,7 +402,10 @@ fn tell(listed: &Listed, output: &Output) {
                 (Some(name), Some(shard)) => format!("{name}, {shard}"),
                 (name, _) => text(name),
             },
-            text(&drive.scheme),
+            match (&drive.scheme, drive.volume) {
+                (Some(scheme), Some(VolumeWord::Zoned)) => format!("{scheme}, zoned"),
+                (scheme, _) => text(scheme),
+            },
             text(&drive.slot.map(|slot| slot.to_string())),
             text(&drive.epoch.map(|epoch| epoch.to_string())),
             text(&drive.capacity_bytes.map(format::bytes)),

@@ -21,6 +21,7 @@ use crate::output::progress::Progress;
 use crate::session::{Access, NamedDrive, Session, random_uuid, refuse_worse_way};
 use crate::start::{Located, in_slots, locate, locate_one, refuse_missing, run_job, start_whole};
 use crate::status::{ArrayStatus, inactive_status, render};
+use crate::zoned::{self, Replacement};
 
 #[derive(Args)]
 pub(crate) struct Replace {
@@ -50,6 +51,13 @@ impl Replace {
 
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if let Some(found) = zoned::find(&session, &request.drives)? {
+        let Replace { slot, with, yes_destroy, destroy, .. } = request;
+        let replacement = Replacement { slot: *slot, with, yes_destroy: *yes_destroy, destroy };
+        let status = zoned::replace(&session, &found, &request.drives, &replacement, output)?;
+        output.result("array-status", &status, |output| render(&status, output));
+        return Ok(Exit::Done);
+    }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
         Some(client) => served(request, client, output)?,

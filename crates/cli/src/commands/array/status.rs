@@ -13,7 +13,11 @@ use crate::output::Output;
 use crate::session::{NamedDrive, Session};
 use crate::shards::{ShardedDrives, by_shard};
 use crate::start::{Contact, Located, find};
-use crate::status::{ArrayStatus, Unknown, VolumeStatus, inactive_status, render_volume};
+use crate::status::{
+    ArrayStatus, Unknown, VolumeStatus, inactive_status, inactive_zoned_status, render,
+    render_volume,
+};
+use crate::zoned::find as find_zoned;
 
 #[derive(Args)]
 pub(crate) struct StatusOf {
@@ -29,6 +33,11 @@ pub(crate) struct StatusOf {
 
 pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if let Some(found) = find_zoned(&session, &request.drives)? {
+        let status = inactive_zoned_status(&found)?;
+        output.result("array-status", &status, |output| render(&status, output));
+        return Ok(VolumeStatus::One(Box::new(status)).exit(request.check));
+    }
     let volume = match by_shard(&session, &request.drives)? {
         None => VolumeStatus::One(Box::new(of(&session, &request.drives, output)?)),
         Some(sharded) => of_shards(&session, &sharded, output)?,

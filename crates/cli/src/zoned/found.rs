@@ -1,0 +1,108 @@
+//! Finds the members of an array with a zoned volume among drives, without writing.
+
+use std::path::PathBuf;
+
+use zoneweave_raid::array::format::config::VolumeKind;
+use zoneweave_raid::array::format::record::MemberState;
+use zoneweave_raid::array::start::membership::MembershipRecord;
+use zoneweave_raid::log::{DriveRole, OfferedDrive};
+use zoneweave_raid::raizn::{self, OpenError, Survey};
+
+use crate::drives::membership::membership_of;
+use crate::error::CliError;
+use crate::session::{Access, Drives, NamedDrive, Session};
+
+/// The drives of an array with a zoned volume.
+pub(crate) struct Found {
+    pub drives: Drives,
+    pub survey: Survey,
+    pub membership: MembershipRecord,
+}
+
+impl Found {
+    /// Which of the drives given is the drive of a slot.
+    pub(crate) fn position_of(&self, slot: usize) -> Option<usize> {
+        let mut roles = self.survey.drives.iter().map(|verdict| &verdict.role);
+        roles.position(
+            |role| matches!(role, DriveRole::Member { slot: at, .. } if at.index() == slot),
+        )
+    }
+
+    /// Checks that every member in service but `but` is present, because a start without a member
+    /// takes it out of service.
+    ///
+    /// # Errors
+    /// The slots that are missing.
+    pub(crate) fn refuse_missing(&self, but: Option<usize>) -> Result<(), CliError> {
+        let members = (0_u8..).zip(&self.membership.members);
+        let missing = members.filter(|(slot, member)| {
+            let slot = usize::from(*slot);
+            let is_absent = self.position_of(slot).is_none() && Some(slot) != but;
+            member.state != MemberState::Failed && is_absent
+        });
+        let missing: Vec<_> = missing.map(|(slot, _)| slot).collect();
+        let name = self.membership.config.name.clone();
+        match missing[..] {
+            [] => Ok(()),
+            [slot] => Err(CliError::Incomplete { name, slot }),
+            _ => {
+                let starts = self.survey.refusal.is_none();
+                Err(CliError::SeveralMissing { name, slots: missing, starts })
+            }
+        }
+    }
+}
+
+/// Surveys drives; `None` if fewer of them belong to arrays with a zoned volume than to others.
+///
+/// # Errors
+/// If no drive can be opened, or if the array's valid history cannot be determined.
+pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<Option<Found>, CliError> {
+    let drives = session.open_some(paths, Access::Look)?;
+    if !are_zoned(session, &drives) {
+        return Ok(None);
+    }
+    let survey = session.executor.run(raizn::survey(offer(&drives.opened)));
+    match survey.membership.clone() {
+        Some(membership) => Ok(Some(Found { drives, survey, membership })),
+        None => Err(refused(survey.refusal)),
+    }
+}
+
+/// The error of an array whose valid history cannot be determined.
+fn refused(refusal: Option<OpenError>) -> CliError {
+    refusal.map_or(CliError::NoArray, CliError::from)
+}
+
+/// Whether more of the drives are members of arrays with a zoned volume than of others.
+fn are_zoned(session: &Session, drives: &Drives) -> bool {
+    let (mut zoned, mut others) = (0, 0);
+    for named in &drives.opened {
+        let membership = session.executor.run(membership_of(named));
+        match membership.ok().flatten().map(|membership| membership.config.volume) {
+            Some(VolumeKind::Zoned(_)) => zoned += 1,
+            Some(VolumeKind::Log(_)) => others += 1,
+            None => {}
+        }
+    }
+    zoned > others
+}
+
+/// Refuses drives of an array with a zoned volume, where a block volume is needed.
+pub(crate) fn refuse_zoned(session: &Session, drives: &Drives) -> Result<(), CliError> {
+    if !are_zoned(session, drives) {
+        return Ok(());
+    }
+    let survey = session.executor.run(raizn::survey(offer(&drives.opened)));
+    let name = survey.membership.map(|membership| membership.config.name);
+    Err(CliError::IsZoned { name: name.unwrap_or_default() })
+}
+
+/// Drives as a zoned volume takes them.
+pub(crate) fn offer(drives: &[NamedDrive]) -> Vec<OfferedDrive> {
+    let offered = |named: &NamedDrive| OfferedDrive {
+        device: named.drive.clone(),
+        label: named.label.clone(),
+    };
+    drives.iter().map(offered).collect()
+}

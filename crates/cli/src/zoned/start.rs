@@ -1,0 +1,44 @@
+//! Starts a zoned volume in this process.
+
+use std::path::PathBuf;
+
+use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open};
+
+use super::found::{Found, offer};
+use crate::control::socket_of;
+use crate::error::CliError;
+use crate::output::Output;
+use crate::session::{Access, Session, random_number};
+use crate::start::refuse_unopened;
+
+/// Starts the volume for a command. Every member in service but `but` must be there.
+///
+/// # Errors
+/// If one is missing, the drives are in use, or the volume cannot be started.
+pub(crate) fn start_whole(
+    session: &Session,
+    paths: &[PathBuf],
+    found: &Found,
+    but: Option<usize>,
+    output: &Output,
+) -> Result<Volume, CliError> {
+    found.refuse_missing(but)?;
+    let array = found.membership.config.array;
+    let mut drives = session.open_some(paths, Access::Exclusive).map_err(|error| match error {
+        CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
+            CliError::NoServer { problem: error.to_string(), socket: socket_of(array) }
+        }
+        other => other,
+    })?;
+    refuse_unopened(&mut drives)?;
+    let options = OpenOptions { lineage: random_number()?, ..OpenOptions::default() };
+    let opening = open(&session.handle, offer(&drives.opened), options);
+    let (volume, OpenReport { relocated_blocks, .. }) = session.executor.run(opening)?;
+    if relocated_blocks > 0 {
+        output.detail(format_args!(
+            "{relocated_blocks} blocks are in parity logs, because an interruption left something in \
+             their places"
+        ));
+    }
+    Ok(volume)
+}

@@ -1,0 +1,185 @@
+//! Arrays with a zoned volume: created, listed, and used by commands to their zones.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use crate::common::{Ended, Place};
+
+const DRIVES: &str = "d/drive0 d/drive1 d/drive2 d/drive3";
+
+/// Four drives with a zoned volume `z`.
+fn with_volume(options: &str) -> Place {
+    let place = Place::new();
+    place
+        .run(&format!("emu create d --drives 5 --zones 16 --zone-capacity 4MiB {options}"))
+        .exits(0);
+    place.run(&format!("array create z {DRIVES} --kind zoned")).exits(0);
+    place
+}
+
+/// Runs a command with these bytes as its input.
+fn fed(place: &Place, words: &str, input: &[u8]) -> Ended {
+    let mut command = place.command(words);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that refuses its arguments reads nothing.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let output = child.wait_with_output().unwrap();
+    Ended {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+/// The contents of a zone.
+fn contents(place: &Place, range: &str) -> Vec<u8> {
+    let output = place.command(&format!("zoned read {DRIVES} {range}")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// Blocks that differ from each other.
+fn blocks(count: usize, seed: u8) -> Vec<u8> {
+    let byte = |at: usize| ((at / 4096 * 31 + at % 4096 * 7) % 251).to_le_bytes()[0] ^ seed;
+    (0..count * 4096).map(byte).collect()
+}
+
+fn report(place: &Place, options: &str) -> Vec<serde_json::Value> {
+    let report = place.run(&format!("--json zoned report {DRIVES} {options}")).exits(0);
+    report.document("zoned-report")["zones"].as_array().unwrap().clone()
+}
+
+#[test]
+fn data_written_to_zones_is_read_back_in_later_commands() {
+    let place = with_volume("");
+    let (first, second) = (blocks(300, 1), blocks(7, 2));
+    let write = format!("zoned write {DRIVES} --zone 2");
+    fed(&place, &write, &first).exits(0).says("1.17 MiB written at 0 B");
+    fed(&place, &format!("{write} --at 0"), &second).exits(2).complains("write pointer");
+    let append = format!("--json zoned append {DRIVES} --zone 2");
+    let appended = fed(&place, &append, &second).exits(0).document("zoned-append");
+    assert_eq!(appended["appends"][0]["offset_bytes"], 300 * 4096);
+    assert!(contents(&place, "--zone 2") == [first.clone(), second.clone()].concat());
+    assert!(contents(&place, "--zone 2 --at 1200KiB --length 28KiB") == second);
+    let zone = &report(&place, "--from 2 --count 1")[0];
+    assert_eq!((&zone["state"], &zone["written_bytes"]), (&"closed".into(), &(307 * 4096).into()));
+    fed(&place, &write, b"half a block").exits(1).complains("4096 bytes");
+}
+
+#[test]
+fn zones_are_reset_and_finished() {
+    let place = with_volume("");
+    for zone in [0, 1] {
+        fed(&place, &format!("zoned write {DRIVES} --zone {zone}"), &blocks(20, zone)).exits(0);
+    }
+    place.run(&format!("zoned finish {DRIVES} --zone 0")).exits(0).says("zone 0 finished");
+    fed(&place, &format!("zoned append {DRIVES} --zone 0"), &blocks(1, 9))
+        .exits(1)
+        .complains("reset it to write it again");
+    place.run(&format!("zoned reset {DRIVES} --zone 1")).exits(0);
+    let states = |place: &Place| -> Vec<String> {
+        let zones = report(place, "--count 2");
+        zones.iter().map(|zone| zone["state"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(states(&place), ["full", "empty"]);
+    assert_eq!(report(&place, "--state full").len(), 1);
+    place.run(&format!("zoned reset {DRIVES} --all")).exits(0);
+    assert_eq!(states(&place), ["empty", "empty"]);
+    place
+        .run(&format!("zoned reset {DRIVES} --zone 0 --zone 99"))
+        .exits(1)
+        .complains("ends before");
+}
+
+#[test]
+fn a_command_is_refused_rather_than_a_missing_drive_dropped() {
+    let place = with_volume("");
+    let data = blocks(100, 3);
+    fed(&place, &format!("zoned write {DRIVES} --zone 0"), &data).exits(0);
+    fs::rename(place.path("d/drive1"), place.path("d/away")).unwrap();
+    place
+        .run("zoned read d/drive0 d/drive2 d/drive3 --zone 0")
+        .exits(4)
+        .complains("slot 1 of array z is missing");
+    fs::rename(place.path("d/away"), place.path("d/drive1")).unwrap();
+    assert!(contents(&place, "--zone 0") == data);
+}
+
+#[test]
+fn a_drive_is_replaced_and_another_one_may_fail_then() {
+    let place = with_volume("");
+    let data = blocks(500, 4);
+    fed(&place, &format!("zoned write {DRIVES} --zone 3"), &data).exits(0);
+    fs::remove_file(place.path("d/drive1")).unwrap();
+    let left = "d/drive0 d/drive2 d/drive3";
+    place.run(&format!("array replace {left} --slot 7 --with d/drive4")).exits(3);
+    place
+        .run(&format!("array replace {left} --slot 1 --with d/drive0"))
+        .exits(4)
+        .complains("in service");
+    place.run(&format!("array status --check {left}")).exits(11).says("slot 1");
+    place.run(&format!("array replace {left} --slot 1 --with d/drive4")).exits(0).says("HEALTHY");
+    let members = "d/drive0 d/drive4 d/drive2 d/drive3";
+    place.run(&format!("array fail {members} --slot 0")).exits(0).says("DEGRADED");
+    place.run(&format!("array fail {members} --slot 2")).exits(4);
+    let read = "zoned read d/drive4 d/drive2 d/drive3 --zone 3";
+    assert!(place.command(read).output().unwrap().stdout == data);
+    place
+        .run(&format!("array replace {members} --slot 0 --with d/drive0"))
+        .exits(4)
+        .complains("--yes-destroy");
+    place
+        .run(&format!("array replace {members} --slot 0 --with d/drive0 --yes-destroy"))
+        .exits(0)
+        .says("HEALTHY");
+}
+
+#[test]
+fn status_and_list_know_the_kind_of_volume() {
+    let place = with_volume("");
+    place.run(&format!("array status {DRIVES}")).exits(0).says("zoned volume, 9 zones of 12 MiB");
+    place.run(&format!("array status --check {DRIVES}")).exits(0);
+    place.run("array status --check d/drive0 d/drive1 d/drive2").exits(11).says("slot 3");
+    place.run("array list d").exits(0).says("raid5 3+1, zoned");
+    place
+        .run(&format!("serve nbd {DRIVES} --socket unix:s.sock"))
+        .exits(4)
+        .complains("zoned volume");
+    place.run(&format!("array scrub {DRIVES}")).exits(4).complains("zoned volume");
+    place
+        .run(&format!("array create w {DRIVES} --size max"))
+        .exits(4)
+        .complains("a member of array z");
+    place.run("zoned report d/drive4").exits(3).complains("--kind zoned");
+}
+
+#[test]
+fn drives_without_metadata_carry_a_zoned_volume() {
+    let place = with_volume("--without-metadata");
+    let data = blocks(64, 5);
+    fed(&place, &format!("zoned write {DRIVES} --zone 4"), &data).exits(0);
+    assert!(contents(&place, "--zone 4") == data);
+    place.run("array list d").exits(0).says("raid5 3+1, zoned");
+    place.run(&format!("array status --check {DRIVES}")).exits(0);
+    place
+        .run(&format!("array create w {DRIVES} --size max"))
+        .exits(4)
+        .complains("a member of array z");
+    place.run(&format!("array create w {DRIVES} --kind zoned --yes-destroy")).exits(0);
+}
+
+#[test]
+fn options_of_the_other_kind_of_volume_are_refused() {
+    let place = Place::with_drives();
+    let create = |options: &str| place.run(&format!("array create z {DRIVES} {options}"));
+    create("--kind zoned --size max").exits(2).complains("--size");
+    create("--kind zoned --chunk 16KiB").exits(2).complains("--unit");
+    create("--kind zoned --unit 256KiB").exits(2).complains("stripe units");
+    create("--kind zoned --level raid0").exits(2).complains("parity");
+    create("--kind zoned").exits(2).complains("too small for the parity log");
+    create("--size max --unit 64KiB").exits(2).complains("--kind zoned");
+    create("").exits(2).complains("--size");
+    place.run(&format!("array list {DRIVES}")).exits(0).says("blank");
+}
