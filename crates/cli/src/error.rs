@@ -49,15 +49,11 @@ pub(crate) enum CliError {
     #[error("{zone} of the volume: {status}{}", zone_advice(*status))]
     Zone { zone: ZoneId, status: Status },
     #[error(
-        "{socket} serves the volume: use its kernel disk (`array status` shows it), e.g. `dd \
-         oflag=direct` and `blkzone`, or stop the server",
+        "a server uses the volume and answers at {socket}: stop it first",
         socket = socket.display()
     )]
     ZonedServed { socket: PathBuf },
-    #[error(
-        "array {name} has a zoned volume: it is served with `zoneweave serve ublk`, and used \
-         offline with `zoneweave zoned`"
-    )]
+    #[error("array {name} has a zoned volume, which this cannot use: see `zoneweave zoned`")]
     IsZoned { name: String },
     #[error(transparent)]
     Export(#[from] ExportError),

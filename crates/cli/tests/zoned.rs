@@ -143,6 +143,7 @@ fn status_and_list_know_the_kind_of_volume() {
     place.run(&format!("array status --check {DRIVES}")).exits(0);
     place.run("array status --check d/drive0 d/drive1 d/drive2").exits(11).says("slot 3");
     place.run("array list d").exits(0).says("raid5 3+1, zoned");
+    place.run("inspect d/drive2").exits(0).says("zoned volume: z, slot 2");
     place
         .run(&format!("serve nbd {DRIVES} --socket unix:s.sock"))
         .exits(4)

@@ -12,6 +12,7 @@ use serde::Serialize;
 use zoneweave_linux::{Drive, DriveInfo};
 use zoneweave_raid::log::format::{RecordBody, SealRecord, SegmentId, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
+use zoneweave_raid::raizn;
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use super::emu::uuid_text;
@@ -52,6 +53,8 @@ struct DriveView {
     zones: u32,
     zone_capacity_bytes: u64,
     max_active_zones: Option<u32>,
+    /// Array and slot, if the array has a zoned volume.
+    zoned_volume: Option<String>,
     superblock: Vec<RecordView>,
     damaged_records: Vec<DamagedView>,
     zone_list: Vec<ZoneView>,
@@ -151,6 +154,8 @@ async fn view_drive(
             first,
         });
     }
+    // Its records have another form, which only the volume decodes.
+    let zoned = raizn::membership_of(&*named.drive).await.ok().flatten();
     DriveView {
         path: request.drive.clone(),
         uuid: uuid_text(&named.drive.uuid()),
@@ -159,6 +164,7 @@ async fn view_drive(
         zones: geometry.zones,
         zone_capacity_bytes: geometry.zone_capacity.data_bytes() as u64,
         max_active_zones: geometry.max_active,
+        zoned_volume: zoned.map(|own| format!("{}, slot {}", own.config.name, own.slot.0)),
         superblock: records
             .scan
             .records
@@ -282,7 +288,9 @@ fn tell_drive(view: &DriveView, output: &Output) {
         view.preset.as_ref().map(|name| format!("  as {name}")).unwrap_or_default()
     ));
     output.line(view.wear.line());
-    if view.superblock.is_empty() {
+    if let Some(zoned) = &view.zoned_volume {
+        output.line(format_args!("a member of an array with a zoned volume: {zoned}"));
+    } else if view.superblock.is_empty() {
         output.line(
             "no superblock record: the drive belongs to no array, or its records are damaged",
         );
