@@ -90,6 +90,18 @@ pub enum AssemblyError {
         /// Its zones and the zones needed, as text.
         detail: String,
     },
+    /// A number in the records is so high that no start has assigned it.
+    #[error(
+        "the superblock describes an impossible array: its {what} is {number}, and no array comes so \
+         far. A drive or a program has changed the records: leave out the drives that `zoneweave \
+         inspect` shows with it"
+    )]
+    ImpossibleNumber {
+        /// The number, in words.
+        what: &'static str,
+        /// Its value.
+        number: u64,
+    },
     /// A drive has another write unit than the array.
     #[error(
         "the superblock describes an impossible array: a drive writes units of {found}, and the array \

@@ -3,4 +3,5 @@
 mod branches;
 mod crash;
 mod lost_parts;
+mod numbers;
 mod regressions;

@@ -10,6 +10,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 
 use crate::array::error::AssemblyError;
+use crate::array::format::bounds::START_LIMIT;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
 use crate::array::member::Member;
@@ -240,6 +241,20 @@ fn check_size<B: VolumeBody>(
         return Err(AssemblyError::OtherUnit { unit, found });
     }
     Ok(())
+}
+
+/// Refuses numbers so high that counting on would reach [`NUMBER_LIMIT`]: the next start could not
+/// read the records of this one.
+///
+/// [`NUMBER_LIMIT`]: crate::array::format::bounds::NUMBER_LIMIT
+///
+/// # Errors
+/// The first such number.
+pub(crate) fn check_numbers(numbers: &[(&'static str, u64)]) -> Result<(), AssemblyError> {
+    match numbers.iter().find(|(_, number)| *number >= START_LIMIT) {
+        Some((what, number)) => Err(AssemblyError::ImpossibleNumber { what, number: *number }),
+        None => Ok(()),
+    }
 }
 
 /// The array that the chosen record describes. A version that not every member carries, or that

@@ -6,8 +6,8 @@ use std::num::NonZeroU32;
 
 use crate::array::offered::OfferedDrive;
 use crate::array::start::assemble::{
-    Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
-    readmit,
+    Drive, DriveVerdict, assembled, check_numbers, name_other_version, newest_records,
+    place_members, read_drives, readmit,
 };
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::superblock_logs::SuperblockLog;
@@ -142,6 +142,12 @@ fn finish(
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(SegmentId::FIRST);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
+    check_numbers(&[
+        ("epoch", newest_epoch),
+        ("record sequence", record_sequence),
+        ("sequence ceiling", sequence_ceiling),
+        ("segment ceiling", segment_ceiling.0),
+    ])?;
     let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
     let checkpoint = newest_checkpoint(records(), sequence_ceiling);
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
