@@ -85,6 +85,12 @@ mod tests {
 
     #[test]
     fn signals_are_received_instead_of_ending_the_process() {
+        // A shell without job control starts background processes with SIGINT ignored, and nohup
+        // with SIGHUP.
+        for number in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            // SAFETY: the default disposition refers to no memory of this process.
+            assert_ne!(unsafe { libc::signal(number, libc::SIG_DFL) }, libc::SIG_ERR);
+        }
         let ring = Ring::new().unwrap();
         let signals = Signals::new(&ring).unwrap();
         let executor = Executor::new(Rc::new(ring));
