@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    array, bench, characterize, completions, demo, doctor, emu, experiment, inspect, man,
+    array, bench, characterize, completions, demo, doctor, emu, experiment, fs, inspect, man,
     quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
@@ -41,6 +41,9 @@ pub(crate) enum Verb {
     /// Read, write and manage the zones of a zoned volume that is not served
     #[command(subcommand)]
     Zoned(zoned::Verb),
+    /// Make a file store on a zoned drive or volume, and use its files
+    #[command(subcommand)]
+    Fs(fs::Verb),
     /// Print the zone map of drives
     Zones(zones::Zones),
     /// Decode the contents of a drive, even if it is damaged or in use (read-only)

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
+use zoneweave_filestore::{FormatError, StoreError};
 use zoneweave_linux::Signal;
 use zoneweave_linux::fuse::FuseError;
 use zoneweave_linux::nbd::{EndpointError, ExportError};
@@ -34,6 +35,14 @@ pub(crate) enum CliError {
     Open(#[from] OpenError),
     #[error(transparent)]
     Replace(#[from] ReplaceError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    OpenStore(#[from] zoneweave_filestore::OpenError),
+    #[error(transparent)]
+    FormatStore(#[from] FormatError),
+    #[error("{error}; to overwrite them, repeat with --yes-destroy")]
+    StoreInTheWay { error: FormatError },
     #[error(transparent)]
     CreateZoned(#[from] raizn::CreateError),
     #[error(transparent)]
@@ -279,6 +288,8 @@ impl CliError {
             | Self::OpenZoned(raizn::OpenError::Assembly(AssemblyError::NoArray))
             | Self::NoArray
             | Self::NotZoned
+            | Self::Store(StoreError::NotFound { .. })
+            | Self::OpenStore(zoneweave_filestore::OpenError::NoStore)
             | Self::FewNamed { .. }
             | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
@@ -318,6 +329,12 @@ impl CliError {
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
             | Self::SeveralArrays { .. }
+            | Self::Store(
+                StoreError::Exists { .. }
+                | StoreError::NotEmpty { .. }
+                | StoreError::IsADirectory { .. },
+            )
+            | Self::StoreInTheWay { .. }
             | Self::ZonedServed { .. }
             | Self::IsZoned { .. }
             | Self::Served { .. } => Exit::Refused,
@@ -339,9 +356,9 @@ impl CliError {
             | Self::ServerOfAnother { .. }
             | Self::Endpoint(EndpointError::Hung { .. })
             | Self::NotServed { .. } => Exit::Unreachable,
-            Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
-                Exit::DataLost
-            }
+            Self::Block(BlockError::Unrecoverable { .. })
+            | Self::Store(StoreError::Damaged { .. } | StoreError::Unreadable { .. })
+            | Self::ReadWrong { .. } => Exit::DataLost,
             Self::Remote { exit, .. } => *exit,
             Self::OfShard { error, .. } => error.exit(),
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,

@@ -4,6 +4,7 @@
 
 mod characterize;
 mod common;
+mod fs;
 mod looking;
 mod making;
 mod rest;

@@ -8,6 +8,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emu;
 pub(crate) mod experiment;
+pub(crate) mod fs;
 pub(crate) mod inspect;
 pub(crate) mod man;
 pub(crate) mod quickstart;
@@ -32,6 +33,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Emu(verb) => emu::run(verb, output),
         Verb::Array(verb) => array::run(verb, output),
         Verb::Serve(verb) => serve::run(verb, output),
+        Verb::Fs(verb) => fs::run(verb, output),
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),

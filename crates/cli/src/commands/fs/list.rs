@@ -1,0 +1,92 @@
+//! `zoneweave fs ls`.
+
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_filestore::{FileStore, Metadata};
+
+use super::OfStore;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::format::{bytes, table};
+use crate::output::Output;
+
+/// The directory to list.
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    store: OfStore,
+    /// Directory or file
+    #[arg(value_name = "PATH", default_value = "/")]
+    path: String,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    entries: Vec<Entry>,
+}
+
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    id: u64,
+    is_directory: bool,
+    length_bytes: u64,
+    /// Seconds since 1970 of the last change of its length.
+    modified: u64,
+    links: u32,
+    lifetime: u8,
+    level: Option<u8>,
+    extents: usize,
+}
+
+impl Entry {
+    fn of(name: String, metadata: &Metadata) -> Self {
+        Self {
+            name,
+            id: metadata.id.0,
+            is_directory: metadata.is_directory,
+            length_bytes: metadata.length,
+            modified: metadata.modified,
+            links: metadata.links,
+            lifetime: metadata.hints.lifetime.number(),
+            level: metadata.hints.level,
+            extents: metadata.extents,
+        }
+    }
+}
+
+pub(super) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
+    let listed = request.store.run(output, async |store| list(store, &request.path))?;
+    output.result("fs-ls", &listed, |output| {
+        let rows: Vec<_> = listed.entries.iter().map(row).collect();
+        let headings = [">SIZE", ">LINKS", ">EXTENTS", "MODIFIED", "NAME"];
+        table(&headings, &rows).iter().for_each(|line| output.line(line));
+    });
+    Ok(Exit::Done)
+}
+
+fn list(store: &FileStore, path: &str) -> Result<Listed, CliError> {
+    let found = store.metadata(path)?;
+    let entries = match found.is_directory {
+        true => store.list(path)?.iter().map(|(name, of)| Entry::of(name.clone(), of)).collect(),
+        false => vec![Entry::of(path.to_owned(), &found)],
+    };
+    Ok(Listed { entries })
+}
+
+fn row(entry: &Entry) -> Vec<String> {
+    let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.modified);
+    let (slash, length) = match entry.is_directory {
+        true => ("/", "-".to_owned()),
+        false => ("", bytes(entry.length_bytes)),
+    };
+    vec![
+        length,
+        entry.links.to_string(),
+        entry.extents.to_string(),
+        humantime::format_rfc3339_seconds(modified).to_string(),
+        format!("{}{slash}", entry.name),
+    ]
+}

@@ -1,0 +1,85 @@
+//! `zoneweave fs mkfs`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+use zoneweave_filestore::{FileStore, FormatError, FormatOptions};
+use zoneweave_zoned::ByteSize;
+
+use super::{OfStore, Place, seconds};
+use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::{Session, random_uuid};
+
+/// The store to make.
+#[derive(Args)]
+pub(crate) struct Mkfs {
+    #[command(flatten)]
+    store: OfStore,
+    /// Name for people, up to 64 bytes
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    label: String,
+    /// Finish a zone with less free space than this, in percent of its capacity: an active zone is
+    /// free earlier, and the space is lost until the zone is reset
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=50))]
+    finish: u8,
+    /// Overwrite a drive or volume that holds data; except file systems and real drives (see
+    /// --destroy)
+    #[arg(long)]
+    yes_destroy: bool,
+    /// Overwrite this drive, whatever it holds
+    #[arg(long, value_name = "DRIVE")]
+    destroy: Vec<PathBuf>,
+}
+
+#[derive(Serialize)]
+struct Made {
+    label: String,
+    device_bytes: u64,
+}
+
+pub(super) fn run(request: &Mkfs, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let place = request.store.place(&session, output)?;
+    let device = place.device();
+    let options = FormatOptions {
+        label: request.label.clone(),
+        finish_percent: request.finish,
+        created: seconds(),
+        force: consent(&session, &place, request)?,
+        ..FormatOptions::new(random_uuid()?)
+    };
+    let made = session.executor.run(async {
+        let made = FileStore::format(&*device, &options).await;
+        place.close().await;
+        made
+    });
+    made.map_err(|error| match error {
+        FormatError::NotEmpty { .. } => CliError::StoreInTheWay { error },
+        other => other.into(),
+    })?;
+    let blocks = device.geometry().capacity_blocks();
+    let device_bytes = blocks * zoneweave_zoned::BLOCK_BYTES as u64;
+    let made = Made { label: request.label.clone(), device_bytes };
+    output.result("fs-mkfs", &made, |output| {
+        output.line(format_args!("made a file store on {}", ByteSize::of_blocks(blocks)));
+    });
+    Ok(Exit::Done)
+}
+
+/// Whether contents may be overwritten.
+///
+/// # Errors
+/// If the drive has some, and the operator has not consented.
+fn consent(session: &Session, place: &Place, request: &Mkfs) -> Result<bool, CliError> {
+    // A zoned volume holds nothing but its zones, which the store looks at.
+    let Place::Drive(named) = place else { return Ok(request.yes_destroy) };
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    match session.executor.run(holdings(named))? {
+        Some(holds) if !consent.covers(named, &holds) => Err(not_empty(named, &holds)),
+        holds => Ok(holds.is_some()),
+    }
+}

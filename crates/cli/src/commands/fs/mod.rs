@@ -1,0 +1,163 @@
+//! `zoneweave fs`: the file store of a drive, or of a zoned volume.
+//!
+//! The store is opened in this process for one command, so nothing else may have it open.
+
+mod data;
+mod list;
+mod mkfs;
+mod names;
+mod space;
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use clap::{Args, Subcommand};
+use zoneweave_filestore::{FileStore, OpenOptions};
+use zoneweave_raid::raizn::Volume;
+use zoneweave_zoned::ZonedDevice;
+
+use crate::control::{Client, socket_of};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::output::Output;
+use crate::session::{Access, NamedDrive, Session};
+use crate::zoned::{find, start_whole};
+
+/// A command to a file store.
+#[derive(Subcommand)]
+pub(crate) enum Verb {
+    /// Make a file store on a drive or a zoned volume
+    Mkfs(mkfs::Mkfs),
+    /// List a directory, or a file
+    Ls(list::List),
+    /// Show the space of a store, and its zones
+    Df(space::Space),
+    /// Write a file of the store to standard output
+    Cat(data::Cat),
+    /// Store a local file; a file of that name is replaced once all of it is durable
+    Put(data::Put),
+    /// Copy a file of the store to a local file
+    Get(data::Get),
+    /// Remove files, or empty directories
+    Rm(names::Remove),
+    /// Move a file or directory; a file that has the new name is replaced
+    Mv(names::Move),
+    /// Make directories
+    Mkdir(names::MakeDirectories),
+    /// Give a file another name
+    Ln(names::Link),
+}
+
+/// The place of a store.
+#[derive(Args, Clone, Debug)]
+pub(super) struct OfStore {
+    /// Drive with a file store, or all drives of a zoned volume with one: DRIVE,DRIVE...
+    #[arg(value_name = "STORE")]
+    store: PathBuf,
+}
+
+pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
+    match verb {
+        Verb::Mkfs(mkfs) => mkfs::run(&mkfs, output),
+        Verb::Ls(list) => list::run(&list, output),
+        Verb::Df(space) => space::run(&space, output),
+        Verb::Cat(cat) => data::cat(&cat, output),
+        Verb::Put(put) => data::put(&put, output),
+        Verb::Get(get) => data::get(&get, output),
+        Verb::Rm(remove) => names::remove(&remove, output),
+        Verb::Mv(rename) => names::rename(&rename, output),
+        Verb::Mkdir(make) => names::make_directories(&make, output),
+        Verb::Ln(link) => names::link(&link, output),
+    }
+}
+
+/// The device of a store.
+enum Place {
+    Drive(NamedDrive),
+    Volume(Volume),
+}
+
+impl Place {
+    fn device(&self) -> Rc<dyn ZonedDevice> {
+        match self {
+            Self::Drive(named) => named.drive.clone(),
+            Self::Volume(volume) => Rc::new(volume.clone()),
+        }
+    }
+
+    /// Ends the volume's work. A drive has none.
+    async fn close(self) {
+        if let Self::Volume(volume) = self {
+            volume.close().await;
+        }
+    }
+}
+
+impl OfStore {
+    /// The drives given.
+    fn drives(&self) -> Vec<PathBuf> {
+        let parts = self.store.as_os_str().as_bytes().split(|byte| *byte == b',');
+        parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
+    }
+
+    /// Opens the device.
+    fn place(&self, session: &Session, output: &Output) -> Result<Place, CliError> {
+        let drives = self.drives();
+        if let Some(found) = find(session, &drives)? {
+            let socket = socket_of(found.membership.config.array);
+            if Client::connect(&socket)?.is_some() {
+                return Err(CliError::ZonedServed { socket });
+            }
+            return Ok(Place::Volume(start_whole(session, &drives, &found, None, output)?));
+        }
+        match &drives[..] {
+            [drive] => Ok(Place::Drive(session.open(drive, Access::Exclusive)?)),
+            _ => {
+                let problem = "several drives need a zoned volume: see `array create --kind zoned`";
+                Err(usage("<STORE>")(problem.to_owned()))
+            }
+        }
+    }
+
+    /// Runs work on the store, and closes it.
+    ///
+    /// # Errors
+    /// If the store cannot be opened, or the work fails.
+    fn run<T>(
+        &self,
+        output: &Output,
+        work: impl AsyncFnOnce(&FileStore) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let session = Session::new()?;
+        let place = self.place(&session, output)?;
+        let options = OpenOptions { clock: Rc::new(seconds), ..OpenOptions::default() };
+        session.executor.run(async {
+            let opened = FileStore::open(session.handle.clone(), place.device(), options).await;
+            let done = match opened {
+                Ok((store, report)) => {
+                    if report.damaged_records > 0 {
+                        output.detail(format_args!(
+                            "{} torn or damaged metadata records were ignored",
+                            report.damaged_records
+                        ));
+                    }
+                    let done = work(&store).await;
+                    store.close();
+                    done
+                }
+                Err(error) => Err(error.into()),
+            };
+            place.close().await;
+            done
+        })
+    }
+}
+
+/// Seconds since 1970.
+fn seconds() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.unwrap_or(Duration::ZERO).as_secs()
+}

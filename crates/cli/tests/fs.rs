@@ -1,0 +1,116 @@
+//! File stores on a drive and on a zoned volume.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::Place;
+
+const VOLUME: &str = "d/drive0,d/drive1,d/drive2,d/drive3";
+
+/// Drives `d/drive0` to `d/drive4`.
+fn with_drives(options: &str) -> Place {
+    let place = Place::new();
+    place
+        .run(&format!("emu create d --drives 5 --zones 16 --zone-capacity 4MiB {options}"))
+        .exits(0);
+    place
+}
+
+/// A local file with bytes that have no period of a power of two.
+fn local(place: &Place, name: &str, length: usize) -> Vec<u8> {
+    let data: Vec<_> =
+        (0..length).map(|at| (at % 251).to_le_bytes()[0] ^ (at >> 16).to_le_bytes()[0]).collect();
+    fs::write(place.path(name), &data).unwrap();
+    data
+}
+
+/// Uses every verb on a store.
+fn exercise(place: &Place, store: &str) {
+    let fs_verb = |words: &str| place.run(&format!("fs {words}"));
+    let data = local(place, "local", 3 << 20 | 1234);
+    fs_verb(&format!("mkdir {store} /db /db/archive")).exits(0);
+    fs_verb(&format!("put {store} local /db/000001.sst")).exits(0).says("3.00 MiB");
+    let listed = fs_verb(&format!("--json ls {store} /db")).exits(0).document("fs-ls");
+    assert_eq!(listed["entries"][0]["name"], "000001.sst");
+    assert_eq!(listed["entries"][0]["length_bytes"], data.len());
+    assert_eq!(listed["entries"][1]["is_directory"], true);
+    fs_verb(&format!("ln {store} /db/000001.sst /db/archive/copy")).exits(0);
+    fs_verb(&format!("mv {store} /db/000001.sst /db/000002.sst")).exits(0);
+    fs_verb(&format!("cat {store} /db/000001.sst")).exits(3).complains("no such file");
+    fs_verb(&format!("rm {store} /db/archive")).exits(4).complains("not empty");
+    let get = format!("get {store} /db/000002.sst out");
+    fs_verb(&get).exits(0);
+    assert!(fs::read(place.path("out")).unwrap() == data, "another content");
+    fs_verb(&get).exits(1).complains("out");
+    let shown = place.command(&format!("fs cat {store} /db/archive/copy")).output().unwrap();
+    assert!(shown.stdout == data, "another content under the other name");
+    let used = |place: &Place| {
+        let shown = place.run(&format!("--json fs df {store}")).exits(0).document("fs-df");
+        shown["live_bytes"].as_u64().unwrap()
+    };
+    assert!(used(place) >= data.len() as u64);
+    fs_verb(&format!("rm {store} /db/000002.sst /db/archive/copy /db/archive /db")).exits(0);
+    assert_eq!(used(place), 0);
+}
+
+#[test]
+fn files_of_a_store_on_a_drive_are_kept_between_commands() {
+    for options in ["", "--without-metadata"] {
+        let place = with_drives(options);
+        place.run("fs ls d/drive4").exits(3).complains("make one first");
+        place.run("fs mkfs d/drive4 --label test").exits(0).says("made a file store");
+        exercise(&place, "d/drive4");
+        place.run("--json fs df d/drive4").exits(0).says("\"label\": \"test\"");
+        place.run("fs mkfs d/drive4").exits(4).complains("--yes-destroy");
+        place.run("fs mkfs d/drive4 --yes-destroy").exits(0);
+        place.run("fs ls d/drive4 /").exits(0);
+    }
+}
+
+#[test]
+fn a_store_on_a_zoned_volume_outlives_a_drive() {
+    let place = with_drives("");
+    let drives = VOLUME.replace(',', " ");
+    place.run(&format!("array create z {drives} --kind zoned")).exits(0);
+    place.run(&format!("fs mkfs {VOLUME}")).exits(0);
+    exercise(&place, VOLUME);
+    let data = local(&place, "kept", 5 << 20);
+    place.run(&format!("fs put {VOLUME} kept /kept")).exits(0);
+    fs::remove_file(place.path("d/drive2")).unwrap();
+    let left = "d/drive0 d/drive1 d/drive3";
+    place.run(&format!("fs ls {}", left.replace(' ', ","))).exits(4).complains("slot 2");
+    place.run(&format!("array replace {left} --slot 2 --with d/drive4")).exits(0);
+    let store = "d/drive0,d/drive1,d/drive3,d/drive4";
+    place.run(&format!("fs get {store} /kept back")).exits(0);
+    assert!(fs::read(place.path("back")).unwrap() == data, "another content");
+    place.run(&format!("fs mkfs {store}")).exits(4).complains("--yes-destroy");
+}
+
+#[test]
+fn a_file_is_replaced_only_by_a_whole_one() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive0").exits(0);
+    let old = local(&place, "old", 100_000);
+    place.run("fs put d/drive0 old /file").exits(0);
+    // Larger than the drive.
+    let file = fs::File::create(place.path("large")).unwrap();
+    file.set_len(100 << 20).unwrap();
+    place.run("fs put d/drive0 large /file").exits(1).complains("no space left");
+    place.run("fs get d/drive0 /file back").exits(0);
+    assert!(fs::read(place.path("back")).unwrap() == old, "another content");
+    let listed = place.run("--json fs ls d/drive0").exits(0).document("fs-ls");
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 1, "nothing is left behind");
+    place.run("fs put d/drive0 absent /other").exits(3);
+    place.run("fs get d/drive0 /missing there").exits(3);
+    assert!(!Path::new(&place.path("there")).exists(), "no local file is made");
+}
+
+#[test]
+fn a_store_is_made_only_on_a_drive_that_nothing_else_needs() {
+    let place = with_drives("");
+    let drives = VOLUME.replace(',', " ");
+    place.run(&format!("array create vol0 {drives} --size max")).exits(0);
+    place.run("fs mkfs d/drive1").exits(4).complains("a member of array vol0");
+    place.run("fs mkfs d/drive1,d/drive4").exits(2).complains("--kind zoned");
+    place.run("fs mkfs d/absent").exits(3);
+}
