@@ -264,6 +264,8 @@ marks! {
     OfflineZoneLeftOut = "recovery.offline_zone_left_out",
     /// Recovery: a zone with only a damaged header is reset.
     HeaderlessZoneReset = "recovery.headerless_zone_reset",
+    /// Recovery: a zone is open, and a power loss took all of its first write.
+    UntouchedZone = "recovery.untouched_zone",
     /// Recovery: a zone without header is reset, for its blocks carry the generation of a dead
     /// segment.
     DeadZoneWithoutHeader = "recovery.dead_zone_without_header_reset",

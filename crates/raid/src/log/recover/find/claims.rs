@@ -29,5 +29,18 @@ pub(super) struct Sorted {
     pub(in crate::log) by_header: Vec<(Column, ZoneId)>,
 }
 
+impl Sorted {
+    /// Members with zones that may hold a part of any segment.
+    pub(super) fn unaccounted(&self) -> BTreeSet<Column> {
+        let zones = self.unclaimed.iter().filter(|(_, info, _)| !is_untouched(info));
+        zones.map(|(column, ..)| *column).collect()
+    }
+}
+
+/// Whether a zone is open, and nothing was written to it: a power loss took all of its first write.
+pub(super) fn is_untouched(info: &ZoneInfo) -> bool {
+    info.state.is_active() && info.write_pointer.0 == 0
+}
+
 /// Zones whose own content shows that they are empty, or which segment they belong to.
 pub(super) type Told = BTreeSet<(Column, ZoneId)>;

@@ -38,7 +38,7 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
 /// a part. They are lost with their contents. (For a segment about to be opened, every drive proves
 /// it.)
 pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
-    let unaccounted = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
+    let unaccounted = sorted.unaccounted();
     let listed = state.registry.roster.newest_first();
     let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));
     let told = |header: &SegmentHeader| {

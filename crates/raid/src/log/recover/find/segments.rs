@@ -28,7 +28,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
-use crate::log::recover::find::claims::{Claim, Sorted};
+use crate::log::recover::find::claims::{Claim, Sorted, is_untouched};
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
 use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
 use crate::log::recover::find::{narrow, orphans};
@@ -57,7 +57,7 @@ pub(in crate::log) async fn find(
     narrow::adopt(&core.state.borrow(), &mut sorted);
     adopt_headerless(&core.state.borrow(), &mut sorted);
     note_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
-    let unaccounted: BTreeSet<_> = sorted.unclaimed.iter().map(|(column, ..)| *column).collect();
+    let unaccounted = sorted.unaccounted();
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
     let mut still_dead = Vec::new();
@@ -209,7 +209,13 @@ fn sort_zones(sorted: &mut Sorted, column: Column, looked: Vec<Looked>) {
                 let claim = Claim { info, header: Some(header) };
                 columns.entry(column).or_default().push(claim);
             }
-            (None, Some(witnesses)) => sorted.unclaimed.push((column, info, witnesses)),
+            (None, Some(witnesses)) => {
+                if is_untouched(&info) {
+                    mark(Mark::UntouchedZone);
+                    sorted.told.insert((column, info.zone));
+                }
+                sorted.unclaimed.push((column, info, witnesses));
+            }
             // Empty.
             (None, None) => {
                 sorted.told.insert((column, info.zone));
