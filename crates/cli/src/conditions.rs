@@ -10,7 +10,7 @@ use zoneweave_raid::log::format::{ArrayConfig, MemberEntry};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
 use zoneweave_raid::log::{
-    AdminError, DriveRole, MemberHealth, ReplaceError, Survey, VolumeStatus,
+    AdminError, DriveRole, DriveVerdict, MemberHealth, ReplaceError, Survey, VolumeStatus,
 };
 use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
 use zoneweave_zoned::ZoneInfo;
@@ -57,14 +57,14 @@ pub(crate) fn is_present(survey: &Survey, slot: usize) -> bool {
 
 /// The label of the drive of a slot.
 pub(crate) fn drive_of(survey: &Survey, slot: usize) -> Option<&str> {
-    position_of(survey, slot).map(|at| survey.drives[at].label.as_str())
+    position_of(&survey.drives, slot).map(|at| survey.drives[at].label.as_str())
 }
 
 /// Which of the drives given is the drive of a slot.
-pub(crate) fn position_of(survey: &Survey, slot: usize) -> Option<usize> {
+pub(crate) fn position_of(drives: &[DriveVerdict], slot: usize) -> Option<usize> {
     let holds_slot =
         |role: &DriveRole| matches!(role, DriveRole::Member { slot: at, .. } if at.index() == slot);
-    survey.drives.iter().position(|verdict| holds_slot(&verdict.role))
+    drives.iter().position(|verdict| holds_slot(&verdict.role))
 }
 
 /// Checks that the drive of a slot may be taken out: that alone must neither lose data nor stop

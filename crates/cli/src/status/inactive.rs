@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use zoneweave_raid::log::format::{ArrayUuid, SuperblockRecord};
+use zoneweave_raid::log::format::{ArrayUuid, MemberEntry};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
 };
@@ -19,9 +19,12 @@ use crate::session::{Drives, NamedDrive};
 pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayStatus> {
     let record = survey.membership.as_ref()?;
     let config = &record.config;
-    let members: Vec<_> = (0..record.members.len())
-        .map(|slot| member(slot, record, survey, &drives.opened))
-        .collect();
+    let members = record.members.iter().enumerate().map(|(slot, entry)| {
+        let place = position_of(&survey.drives, slot);
+        let found = place.map(|at| (&drives.opened[at], survey.drives[at].damaged_records));
+        inactive_member(slot, entry, found)
+    });
+    let members: Vec<_> = members.collect();
     let named = drives.opened.len() + drives.unopened.len();
     let losses_left = losses_left(config.scheme, &members);
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
@@ -92,16 +95,14 @@ pub(super) fn mode_word(tabled: bool) -> &'static str {
     if tabled { "zone-append" } else { "zone-write" }
 }
 
-fn member(
+/// The status of a member from its entry in the membership; `found` is its drive with its number of
+/// damaged records.
+pub(super) fn inactive_member(
     slot: usize,
-    record: &SuperblockRecord,
-    survey: &Survey,
-    opened: &[NamedDrive],
+    entry: &MemberEntry,
+    found: Option<(&NamedDrive, u64)>,
 ) -> MemberStatus {
-    let entry = &record.members[slot];
-    let place = position_of(survey, slot);
-    let drive = place.map(|at| &opened[at]);
-    let damaged = place.map_or(0, |at| survey.drives[at].damaged_records);
+    let (drive, damaged) = found.map_or((None, 0), |(named, damaged)| (Some(named), damaged));
     let zones = drive.and_then(|named| {
         let info = zoneweave_linux::Drive::inspect(named.drive.path()).ok()?;
         Some(info.zones)

@@ -106,7 +106,7 @@ fn headline(status: &ArrayStatus, output: &Output) {
     let chunk = bytes(status.chunk_bytes);
     let volume = match status.zones {
         None => format!("{chunk} chunks · {} · block volume", status.mode),
-        Some(LogicalZones { count, zone_bytes, .. }) => {
+        Some(LogicalZones { count, zone_bytes }) => {
             format!("{chunk} units · zoned volume, {count} zones of {},", bytes(zone_bytes))
         }
     };

@@ -1,25 +1,19 @@
 //! The status of an array with a zoned volume that is not served, from its superblocks.
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::MemberHealth;
-use zoneweave_raid::raizn;
-use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
+use zoneweave_zoned::BLOCK_BYTES;
 
+use super::inactive::inactive_member;
 use super::judge::{Facts, Verdict, judge};
-use super::{ArrayStatus, MemberStatus, ShardStatus, ZoneCounts, describe_drives, losses_left};
+use super::{ArrayStatus, ShardStatus, describe_drives, losses_left};
 use crate::error::CliError;
 use crate::zoned::Found;
-
-/// Write mode of a zoned volume, as a word.
-pub(super) const ZONED: &str = "zoned";
 
 /// The logical zones of a zoned volume.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct LogicalZones {
     pub count: u32,
     pub zone_bytes: u64,
-    /// Zones by state, while the volume is served.
-    pub states: Option<raizn::ZoneCounts>,
 }
 
 /// The status of an array with a zoned volume. Nothing is started, so the states of its zones are
@@ -29,11 +23,15 @@ pub(crate) struct LogicalZones {
 /// If the drives cannot have the volume.
 pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliError> {
     let (config, epoch) = (&found.membership.config, found.membership.epoch);
-    let geometries = found.drives.opened.iter().map(|named| named.drive.geometry());
-    let volume = raizn::geometry(config, geometries)?;
+    let volume = found.geometry()?;
     let zone_bytes = volume.zone_capacity.data_bytes() as u64;
-    let slots = 0..found.membership.members.len();
-    let members: Vec<_> = slots.map(|slot| member(found, slot)).collect();
+    let members = found.membership.members.iter().enumerate().map(|(slot, entry)| {
+        let place = found.position_of(slot);
+        let damaged = |at: usize| found.survey.drives[at].damaged_records;
+        let named = place.map(|at| (&found.drives.opened[at], damaged(at)));
+        inactive_member(slot, entry, named)
+    });
+    let members: Vec<_> = members.collect();
     let losses_left = losses_left(config.scheme, &members);
     let refusal = found.survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
@@ -52,32 +50,12 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         size_bytes: zone_bytes * u64::from(volume.zones),
         chunk_bytes: u64::from(config.zoned().unit_blocks) * BLOCK_BYTES as u64,
         group_rows: 0,
-        mode: ZONED.to_owned(),
-        zones: Some(LogicalZones { count: volume.zones, zone_bytes, states: None }),
+        mode: "zoned".to_owned(),
+        zones: Some(LogicalZones { count: volume.zones, zone_bytes }),
         server: None,
         is_silent: false,
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config.array),
     };
     Ok(status.with_drives_named())
-}
-
-fn member(found: &Found, slot: usize) -> MemberStatus {
-    let entry = &found.membership.members[slot];
-    let place = found.position_of(slot);
-    let named = place.map(|at| &found.drives.opened[at]);
-    let damaged = place.map_or(0, |at| found.survey.drives[at].damaged_records);
-    let info = named.and_then(|named| zoneweave_linux::Drive::inspect(named.drive.path()).ok());
-    let zones = info.map(|info| info.zones);
-    MemberStatus {
-        slot: u8::try_from(slot).unwrap_or(u8::MAX),
-        uuid: entry.uuid.to_string(),
-        drive: named.map(|named| named.label.clone()),
-        path: named.map(|named| named.path.clone()),
-        state: MemberHealth::of(entry.state, named.is_some()),
-        reason: (damaged > 0).then(|| format!("{damaged} damaged superblock records")),
-        resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
-        zones: zones.map(|zones| ZoneCounts::of(&zones)),
-        io: None,
-    }
 }

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use zoneweave_raid::array::format::config::VolumeKind;
 use zoneweave_raid::array::format::record::MemberState;
 use zoneweave_raid::array::start::membership::MembershipRecord;
-use zoneweave_raid::log::{DriveRole, OfferedDrive};
+use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::raizn::{self, OpenError, Survey};
+use zoneweave_zoned::{Geometry, ZonedDevice};
 
+use crate::conditions::position_of;
 use crate::drives::membership::membership_of;
 use crate::error::CliError;
 use crate::session::{Access, Drives, NamedDrive, Session};
@@ -22,10 +24,16 @@ pub(crate) struct Found {
 impl Found {
     /// Which of the drives given is the drive of a slot.
     pub(crate) fn position_of(&self, slot: usize) -> Option<usize> {
-        let mut roles = self.survey.drives.iter().map(|verdict| &verdict.role);
-        roles.position(
-            |role| matches!(role, DriveRole::Member { slot: at, .. } if at.index() == slot),
-        )
+        position_of(&self.survey.drives, slot)
+    }
+
+    /// The volume as a drive.
+    ///
+    /// # Errors
+    /// If the drives allow too few open or active zones.
+    pub(crate) fn geometry(&self) -> Result<Geometry, OpenError> {
+        let drives = self.drives.opened.iter().map(|named| named.drive.geometry());
+        raizn::geometry(&self.membership.config, drives)
     }
 
     /// Checks that every member in service but `but` is present, because a start without a member

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, MemberHealth};
-use zoneweave_raid::raizn::{check_fit, geometry};
+use zoneweave_raid::raizn::check_fit;
 use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
@@ -128,9 +128,7 @@ fn checked(
     let zones =
         zones.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
     let config = &found.membership.config;
-    let geometries = found.drives.opened.iter().map(|named| named.drive.geometry());
-    let volume = geometry(config, geometries)?;
-    check_fit(config, &volume, named.drive.geometry(), &zones)?;
+    check_fit(config, &found.geometry()?, named.drive.geometry(), &zones)?;
     let in_slot = found.position_of(slot).map(|at| found.drives.opened[at].label.clone());
     refuse_working(slot, in_slot.filter(|_| health == MemberHealth::Online), yes_destroy)?;
     let consent = Consent { all: yes_destroy, named: destroy };

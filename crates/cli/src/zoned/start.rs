@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open};
 
 use super::found::{Found, offer};
-use crate::control::socket_of;
+use crate::control::{Client, socket_of};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::session::{Access, Session, random_number};
@@ -14,7 +14,8 @@ use crate::start::refuse_unopened;
 /// Starts the volume for a command. Every member in service but `but` must be there.
 ///
 /// # Errors
-/// If one is missing, the drives are in use, or the volume cannot be started.
+/// If a server has the volume, one is missing, the drives are in use, or the volume cannot be
+/// started.
 pub(crate) fn start_whole(
     session: &Session,
     paths: &[PathBuf],
@@ -22,11 +23,14 @@ pub(crate) fn start_whole(
     but: Option<usize>,
     output: &Output,
 ) -> Result<Volume, CliError> {
+    let socket = socket_of(found.membership.config.array);
+    if Client::connect(&socket)?.is_some() {
+        return Err(CliError::ZonedServed { socket });
+    }
     found.refuse_missing(but)?;
-    let array = found.membership.config.array;
     let mut drives = session.open_some(paths, Access::Exclusive).map_err(|error| match error {
         CliError::Drive(error) | CliError::NoDrives { first: error } if error.is_in_use() => {
-            CliError::NoServer { problem: error.to_string(), socket: socket_of(array) }
+            CliError::NoServer { problem: error.to_string(), socket }
         }
         other => other,
     })?;

@@ -285,11 +285,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
         let config = session.executor.run(create(&offer(drives_of_shard), &options));
         made.push(config.map_err(|error| {
             let error = CliError::from(error).of(ShardStatus::of(shard));
-            let halves = session.executor.run(unmake(&drives, &blank, &arrays));
-            match halves.is_empty() {
-                true => error,
-                false => CliError::HalfMade { error: Box::new(error), drives: halves },
-            }
+            undo(&session, error, &drives, &blank, &arrays)
         })?);
     }
     assert_eq!(made.len(), usize::from(request.shards), "every shard has an array");
@@ -340,6 +336,21 @@ fn wanted_size(request: &Create) -> Result<VolumeSize, CliError> {
 /// Whether a zone can be written once it is empty.
 fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
+}
+
+/// The error of an array that was not completed, once what was written is erased.
+fn undo(
+    session: &Session,
+    error: CliError,
+    drives: &[NamedDrive],
+    blank: &[bool],
+    arrays: &[ArrayUuid],
+) -> CliError {
+    let halves = session.executor.run(unmake(drives, blank, arrays));
+    match halves.is_empty() {
+        true => error,
+        false => CliError::HalfMade { error: Box::new(error), drives: halves },
+    }
 }
 
 /// Erases the superblocks of an array that was not completed, and all of drives that were blank:

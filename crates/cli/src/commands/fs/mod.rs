@@ -19,7 +19,6 @@ use zoneweave_filestore::{FileStore, OpenOptions};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_zoned::ZonedDevice;
 
-use crate::control::{Client, socket_of};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::output::Output;
@@ -107,10 +106,6 @@ impl OfStore {
     fn place(&self, session: &Session, output: &Output) -> Result<Place, CliError> {
         let drives = self.drives();
         if let Some(found) = find(session, &drives)? {
-            let socket = socket_of(found.membership.config.array);
-            if Client::connect(&socket)?.is_some() {
-                return Err(CliError::ZonedServed { socket });
-            }
             return Ok(Place::Volume(start_whole(session, &drives, &found, None, output)?));
         }
         match &drives[..] {

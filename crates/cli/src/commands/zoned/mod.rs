@@ -12,7 +12,6 @@ use clap::{Args, Subcommand};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_zoned::{Status, ZoneId, ZonedDevice};
 
-use crate::control::{Client, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -67,10 +66,6 @@ impl Offline {
     ) -> Result<T, CliError> {
         let session = Session::new()?;
         let found = find(&session, &self.drives)?.ok_or(CliError::NotZoned)?;
-        let socket = socket_of(found.membership.config.array);
-        if Client::connect(&socket)?.is_some() {
-            return Err(CliError::ZonedServed { socket });
-        }
         let volume = start_whole(&session, &self.drives, &found, None, output)?;
         session.executor.run(async {
             let done = work(&volume).await;

@@ -6,12 +6,12 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, create, geometry, plan};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, ZonedDevice};
 
-use super::{Create, check_name, may_destroy, scheme_of, unmake};
+use super::{Create, check_name, may_destroy, scheme_of, undo};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{bytes, words};
 use crate::output::Output;
-use crate::session::{Access, NamedDrive, Session, random_number, random_uuid, refuse_worse_way};
+use crate::session::{Access, Session, random_number, random_uuid, refuse_worse_way};
 use crate::zoned::offer;
 
 /// Blocks of a stripe unit, unless another size is chosen: 64 KiB, the best for large requests
@@ -118,17 +118,8 @@ fn make(request: &Create, output: &Output) -> Result<(ArrayConfig, Geometry), Cl
     let blank = may_destroy(&session, &drives, request, output)?;
     let options = CreateOptions { wipe: blank.contains(&false), ..options };
     let created = session.executor.run(create(&offer(&drives), &options));
-    let config = created.map_err(|error| {
-        let halves = session.executor.run(unmake(&drives, &blank, &[options.array]));
-        match halves.is_empty() {
-            true => CliError::from(error),
-            false => CliError::HalfMade { error: Box::new(error.into()), drives: halves },
-        }
-    })?;
-    let volume = geometry(&config, geometries(&drives))?;
+    let config =
+        created.map_err(|error| undo(&session, error.into(), &drives, &blank, &[options.array]))?;
+    let volume = geometry(&config, drives.iter().map(|named| named.drive.geometry()))?;
     Ok((config, volume))
-}
-
-fn geometries(drives: &[NamedDrive]) -> impl Iterator<Item = &Geometry> + Clone {
-    drives.iter().map(|named| named.drive.geometry())
 }
