@@ -16,6 +16,7 @@ use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
 use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
+use zoneweave_store::PlaceError;
 use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 
 use crate::exit::Exit;
@@ -259,6 +260,23 @@ impl From<FileDriveError> for CliError {
     }
 }
 
+impl From<PlaceError> for CliError {
+    fn from(error: PlaceError) -> Self {
+        let usage = |problem: String| Self::Usage { option: "<STORE>", problem };
+        match error {
+            PlaceError::NoDrive | PlaceError::NoVolume => usage(error.to_string()),
+            PlaceError::GivenTwice { path } => Self::GivenTwice { path },
+            PlaceError::Drive(error) => Self::Drive(error),
+            PlaceError::DriveFailed { path, status } => {
+                Self::DriveFailed { label: path.display().to_string(), status }
+            }
+            PlaceError::Missing { name, slots, starts } => Self::missing(name, slots, starts),
+            PlaceError::Open(error) => Self::OpenZoned(error),
+            PlaceError::Random(error) => Self::System { action: "draw random numbers", error },
+        }
+    }
+}
+
 impl From<WorkloadError> for CliError {
     fn from(error: WorkloadError) -> Self {
         ExperimentError::from(error).into()
@@ -271,6 +289,14 @@ impl CliError {
         match shard {
             Some(shard) => Self::OfShard { shard, error: Box::new(self) },
             None => self,
+        }
+    }
+
+    /// Members in service without a drive.
+    pub(crate) fn missing(name: String, slots: Vec<u8>, starts: bool) -> Self {
+        match slots[..] {
+            [slot] => Self::Incomplete { name, slot },
+            _ => Self::SeveralMissing { name, slots, starts },
         }
     }
 

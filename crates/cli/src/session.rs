@@ -43,8 +43,8 @@ pub(crate) struct NamedDrive {
 }
 
 impl NamedDrive {
-    pub(crate) fn new(label: String, drive: Drive, handle: &Handle) -> Self {
-        let drive = Rc::new(drive);
+    pub(crate) fn new(label: String, drive: impl Into<Rc<Drive>>, handle: &Handle) -> Self {
+        let drive: Rc<Drive> = drive.into();
         let member: Rc<dyn ZonedDevice> = drive.clone();
         let member = match drive.geometry().oob {
             // If zones are too small for frames, the engine reports what is missing.

@@ -19,6 +19,7 @@ const ALL: &[&str] = &[
     "check",
     "nbd",
     "linux",
+    "store",
     "sim",
 ];
 
@@ -49,6 +50,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "nbd",
         ],
     ),
+    ("store", &["runtime", "zoned", "raid", "linux"]),
     ("capi", ALL),
     // The command, in `crates/cli`.
     ("zoneweave", ALL),

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::array::format::config::VolumeKind;
-use zoneweave_raid::array::format::record::MemberState;
 use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::raizn::{self, OpenError, Survey};
+use zoneweave_store::missing_slots;
 use zoneweave_zoned::{Geometry, ZonedDevice};
 
 use crate::conditions::position_of;
@@ -42,20 +42,13 @@ impl Found {
     /// # Errors
     /// The slots that are missing.
     pub(crate) fn refuse_missing(&self, but: Option<usize>) -> Result<(), CliError> {
-        let members = (0_u8..).zip(&self.membership.members);
-        let missing = members.filter(|(slot, member)| {
-            let slot = usize::from(*slot);
-            let is_absent = self.position_of(slot).is_none() && Some(slot) != but;
-            member.state != MemberState::Failed && is_absent
-        });
-        let missing: Vec<_> = missing.map(|(slot, _)| slot).collect();
-        let name = self.membership.config.name.clone();
-        match missing[..] {
-            [] => Ok(()),
-            [slot] => Err(CliError::Incomplete { name, slot }),
-            _ => {
-                let starts = self.survey.refusal.is_none();
-                Err(CliError::SeveralMissing { name, slots: missing, starts })
+        let mut missing = missing_slots(&self.membership, &self.survey.drives);
+        missing.retain(|slot| Some(usize::from(*slot)) != but);
+        match missing.is_empty() {
+            true => Ok(()),
+            false => {
+                let name = self.membership.config.name.clone();
+                Err(CliError::missing(name, missing, self.survey.refusal.is_none()))
             }
         }
     }

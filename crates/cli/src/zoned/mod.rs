@@ -9,4 +9,4 @@ mod start;
 
 pub(crate) use found::{Found, find, offer, refuse_zoned};
 pub(crate) use repair::{Replacement, fail, replace};
-pub(crate) use start::start_whole;
+pub(crate) use start::{relocated, start_whole};

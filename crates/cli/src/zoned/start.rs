@@ -38,11 +38,16 @@ pub(crate) fn start_whole(
     let options = OpenOptions { lineage: random_number()?, ..OpenOptions::default() };
     let opening = open(&session.handle, offer(&drives.opened), options);
     let (volume, OpenReport { relocated_blocks, .. }) = session.executor.run(opening)?;
-    if relocated_blocks > 0 {
+    relocated(relocated_blocks, output);
+    Ok(volume)
+}
+
+/// Reports blocks in parity logs.
+pub(crate) fn relocated(blocks: u64, output: &Output) {
+    if blocks > 0 {
         output.detail(format_args!(
-            "{relocated_blocks} blocks are in parity logs, because an interruption left something in \
-             their places"
+            "{blocks} blocks are in parity logs, because an interruption left something in their \
+             places"
         ));
     }
-    Ok(volume)
 }

@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_filestore::{FileStore, FormatError, FormatOptions};
+use zoneweave_linux::unix_seconds;
+use zoneweave_store::Place;
 use zoneweave_zoned::ByteSize;
 
-use super::{OfStore, Place, seconds};
+use super::OfStore;
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::{Session, random_uuid};
+use crate::session::{NamedDrive, Session, random_uuid};
 
 /// The store to make.
 #[derive(Args)]
@@ -48,7 +50,7 @@ pub(super) fn run(request: &Mkfs, output: &Output) -> Result<Exit, CliError> {
     let options = FormatOptions {
         label: request.label.clone(),
         finish_percent: request.finish,
-        created: seconds(),
+        created: unix_seconds(),
         force: consent(&session, &place, request)?,
         ..FormatOptions::new(random_uuid()?)
     };
@@ -76,7 +78,9 @@ pub(super) fn run(request: &Mkfs, output: &Output) -> Result<Exit, CliError> {
 /// If the drive has some, and the operator has not consented.
 fn consent(session: &Session, place: &Place, request: &Mkfs) -> Result<bool, CliError> {
     // A zoned volume holds nothing but its zones, which the store looks at.
-    let Place::Drive(named) = place else { return Ok(request.yes_destroy) };
+    let Place::Drive(drive) = place else { return Ok(request.yes_destroy) };
+    let label = drive.path().display().to_string();
+    let named = &NamedDrive::new(label, drive.clone(), &session.handle);
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };
     match session.executor.run(holdings(named))? {
         Some(holds) if !consent.covers(named, &holds) => Err(not_empty(named, &holds)),

@@ -8,22 +8,20 @@ mod mkfs;
 mod names;
 mod space;
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime};
 
 use clap::{Args, Subcommand};
 use zoneweave_filestore::{FileStore, OpenOptions};
-use zoneweave_raid::raizn::Volume;
-use zoneweave_zoned::ZonedDevice;
+use zoneweave_linux::unix_seconds;
+use zoneweave_store::{Place, split_drives};
 
-use crate::error::{CliError, usage};
+use crate::control::{Client, socket_of};
+use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::{Access, NamedDrive, Session};
-use crate::zoned::{find, start_whole};
+use crate::session::Session;
+use crate::zoned::{find, relocated};
 
 /// A command to a file store.
 #[derive(Subcommand)]
@@ -73,46 +71,19 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     }
 }
 
-/// The device of a store.
-enum Place {
-    Drive(NamedDrive),
-    Volume(Volume),
-}
-
-impl Place {
-    fn device(&self) -> Rc<dyn ZonedDevice> {
-        match self {
-            Self::Drive(named) => named.drive.clone(),
-            Self::Volume(volume) => Rc::new(volume.clone()),
-        }
-    }
-
-    /// Ends the volume's work. A drive has none.
-    async fn close(self) {
-        if let Self::Volume(volume) = self {
-            volume.close().await;
-        }
-    }
-}
-
 impl OfStore {
-    /// The drives given.
-    fn drives(&self) -> Vec<PathBuf> {
-        let parts = self.store.as_os_str().as_bytes().split(|byte| *byte == b',');
-        parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
-    }
-
     /// Opens the device.
     fn place(&self, session: &Session, output: &Output) -> Result<Place, CliError> {
-        let drives = self.drives();
-        if let Some(found) = find(session, &drives)? {
-            return Ok(Place::Volume(start_whole(session, &drives, &found, None, output)?));
-        }
-        match &drives[..] {
-            [drive] => Ok(Place::Drive(session.open(drive, Access::Exclusive)?)),
-            _ => {
-                let problem = "several drives need a zoned volume: see `array create --kind zoned`";
-                Err(usage("<STORE>")(problem.to_owned()))
+        let drives = split_drives(self.store.as_os_str());
+        let place = session.executor.run(Place::open(&session.ring, &session.handle, &drives));
+        match place {
+            Err(error) if error.is_in_use() => Err(served(session, &drives, error.into())?),
+            Err(error) => Err(error.into()),
+            Ok(place) => {
+                if let Place::Volume { relocated_blocks, .. } = place {
+                    relocated(relocated_blocks, output);
+                }
+                Ok(place)
             }
         }
     }
@@ -128,7 +99,7 @@ impl OfStore {
     ) -> Result<T, CliError> {
         let session = Session::new()?;
         let place = self.place(&session, output)?;
-        let options = OpenOptions { clock: Rc::new(seconds), ..OpenOptions::default() };
+        let options = OpenOptions { clock: Rc::new(unix_seconds), ..OpenOptions::default() };
         session.executor.run(async {
             let opened = FileStore::open(session.handle.clone(), place.device(), options).await;
             let done = match opened {
@@ -151,8 +122,15 @@ impl OfStore {
     }
 }
 
-/// Seconds since 1970.
-fn seconds() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    since.unwrap_or(Duration::ZERO).as_secs()
+/// The error of drives in use: they may be those of a volume that is served.
+///
+/// # Errors
+/// If this cannot be found out.
+fn served(session: &Session, drives: &[PathBuf], error: CliError) -> Result<CliError, CliError> {
+    let Some(found) = find(session, drives)? else { return Ok(error) };
+    let socket = socket_of(found.membership.config.array);
+    Ok(match Client::connect(&socket)? {
+        Some(_) => CliError::ZonedServed { socket },
+        None => CliError::NoServer { problem: error.to_string(), socket },
+    })
 }
