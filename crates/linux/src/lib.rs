@@ -23,6 +23,6 @@ pub use drives::{
 };
 pub use host::{Signal, Signals, entropy, unix_seconds};
 pub use memory_device::MemoryDevice;
-pub use remote::{DeviceLink, RemoteDevice};
+pub use remote::{DeviceLink, Mailbox, RemoteDevice};
 pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};
 pub use socket::{stranger_at, try_connect};

@@ -1,14 +1,16 @@
 //! A queue of messages from one thread to another, in order.
 //!
-//! It is unbounded: [`super::RemoteDevice`] limits requests, and each has one answer.
+//! It is unbounded: senders limit their requests, as [`super::RemoteDevice`] does, and each has one
+//! answer.
 
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crate::ring::Doorbell;
+use crate::ring::{Doorbell, Ring};
 
 /// A mailbox of a thread with a ring.
-pub(super) struct Mailbox<T> {
+pub struct Mailbox<T> {
     state: Mutex<State<T>>,
     /// The doorbell of the receiver's ring.
     doorbell: Arc<Doorbell>,
@@ -22,13 +24,24 @@ struct State<T> {
 }
 
 impl<T> Mailbox<T> {
+    /// A mailbox of the thread of a ring.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn of(ring: &Ring) -> io::Result<Arc<Self>> {
+        ring.doorbell().map(Self::new)
+    }
+
     pub(super) fn new(doorbell: Arc<Doorbell>) -> Arc<Self> {
         let state = State { letters: Vec::new(), taker: None, closed: false };
         Arc::new(Self { state: Mutex::new(state), doorbell })
     }
 
-    /// Leaves a message; returns it if the receiver is gone.
-    pub(super) fn post(&self, letter: T) -> Result<(), T> {
+    /// Leaves a message.
+    ///
+    /// # Errors
+    /// The message, if the receiver is gone.
+    pub fn post(&self, letter: T) -> Result<(), T> {
         let mut state = self.lock();
         if state.closed {
             return Err(letter);
@@ -39,14 +52,14 @@ impl<T> Mailbox<T> {
     }
 
     /// Says that nothing will be left any more.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.wake(state);
     }
 
     /// The receiver is gone: refuses messages from now on, and drops those queued.
-    pub(super) fn abandon(&self) {
+    pub fn abandon(&self) {
         let mut state = self.lock();
         state.closed = true;
         let letters = std::mem::take(&mut state.letters);
@@ -57,7 +70,7 @@ impl<T> Mailbox<T> {
 
     /// Waits until there are letters, and takes them all in exchange for an empty list; `false`
     /// after the last.
-    pub(super) async fn take(&self, letters: &mut Vec<T>) -> bool {
+    pub async fn take(&self, letters: &mut Vec<T>) -> bool {
         std::future::poll_fn(|context| {
             let mut state = self.lock();
             if !state.letters.is_empty() {

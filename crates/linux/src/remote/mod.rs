@@ -18,3 +18,4 @@ mod device;
 mod mailbox;
 
 pub use device::{DeviceLink, RemoteDevice};
+pub use mailbox::Mailbox;

@@ -1,0 +1,44 @@
+//! Hints for the placement of files.
+
+use zoneweave_filestore::{Hints, Lifetime};
+
+use super::error::Error;
+use super::guard::given;
+use super::writer::{Writer, on_writer};
+use crate::failure::Failure;
+
+/// Hints for placement: `zw_fs_hints`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct CHints {
+    lifetime: u8,
+    level: u8,
+}
+
+/// `ZW_FS_NO_LEVEL`.
+const NO_LEVEL: u8 = 255;
+
+impl CHints {
+    /// The hints, if the lifetime is one.
+    pub(super) fn checked(self) -> Result<Hints, Failure> {
+        let unknown = || Failure::invalid(format!("{} is no lifetime: use 0 to 5", self.lifetime));
+        let lifetime = Lifetime::from_number(self.lifetime).ok_or_else(unknown)?;
+        let level = (self.level != NO_LEVEL).then_some(self.level);
+        Ok(Hints { lifetime, level, expected_bytes: 0 })
+    }
+}
+
+/// Sets hints for later blocks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zw_fs_set_hints(writer: *mut Writer, hints: *const CHints) -> *mut Error {
+    // SAFETY: The header obliges callers.
+    unsafe {
+        on_writer(writer, |writer| {
+            let hints = given(hints, "hints")?.checked()?;
+            writer.call(async move |file| {
+                file.set_hints(hints);
+                Ok(())
+            })
+        })
+    }
+}

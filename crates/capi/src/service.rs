@@ -1,0 +1,338 @@
+//! An open store in a thread of its own, for calls from any thread.
+//!
+//! A call leaves a letter with its work, and waits for the answer. The store's thread begins works
+//! in the order of their letters. If the thread ends, or panics, it drops all works: their callers
+//! notice that no answer can come.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle, ThreadId};
+
+use zoneweave_filestore::FileStore;
+use zoneweave_linux::{Mailbox, Ring, unix_seconds};
+use zoneweave_runtime::Executor;
+use zoneweave_store::Place;
+
+use crate::failure::{Code, Failure};
+use crate::uri::StoreUri;
+use crate::worker::Worker;
+
+/// Calls under way on one store; further ones wait for their turn. Far above the threads of a
+/// database.
+const REQUESTS_MAX: usize = 256;
+
+/// The work of a call, to be begun in the store's thread.
+type Letter = Box<dyn FnOnce(&Rc<Worker>) + Send>;
+
+type Letters = Arc<Mailbox<Letter>>;
+
+/// An open store.
+pub(crate) struct Service {
+    letters: Letters,
+    turns: Turns,
+    /// Whether a call panicked, in whichever thread.
+    is_broken: AtomicBool,
+    is_closed: AtomicBool,
+    id: ThreadId,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Service {
+    /// Opens a store in a new thread.
+    pub(crate) fn open(uri: StoreUri) -> Result<Self, Failure> {
+        let (opened, result) = sync_channel(1);
+        let thread = thread::Builder::new().name("zoneweave-fs".to_owned());
+        let thread = thread.spawn(move || run(uri, &opened)).map_err(system)?;
+        // Without a result the thread has panicked.
+        let letters: Letters = result.recv().unwrap_or_else(|_| Err(Failure::bug()))?;
+        Ok(Self {
+            letters,
+            turns: Turns::new(REQUESTS_MAX),
+            is_broken: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            id: thread.thread().id(),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Runs work in the store's thread, and waits for it to end.
+    pub(crate) fn call<T: Send + 'static, F>(
+        &self,
+        work: impl FnOnce(Rc<Worker>) -> F + Send + 'static,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>> + 'static,
+    {
+        if self.is_broken.load(Ordering::Acquire) {
+            return Err(Failure::bug());
+        }
+        // It would wait for itself.
+        assert!(thread::current().id() != self.id, "the store's thread calls itself");
+        let _turn = self.turns.take();
+        let (answer, answered) = sync_channel(1);
+        let letter: Letter = Box::new(move |worker: &Rc<Worker>| {
+            let work = work(worker.clone());
+            worker.spawn(async move {
+                // The caller waits, unless this thread is about to end.
+                let _ = answer.send(work.await);
+            });
+        });
+        // A letter that is refused is dropped here, and the answer with it.
+        drop(self.letters.post(letter));
+        answered.recv().unwrap_or_else(|_| Err(self.ended()))
+    }
+
+    /// Why there is no answer.
+    fn ended(&self) -> Failure {
+        // An open store has a thread, unless that has panicked.
+        if self.is_closed.load(Ordering::Acquire) {
+            return Failure::closed();
+        }
+        self.note_panic();
+        Failure::bug()
+    }
+
+    /// A call has panicked in its caller's thread.
+    pub(crate) fn note_panic(&self) {
+        self.is_broken.store(true, Ordering::Release);
+    }
+
+    /// Waits for calls under way, and closes the store.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.letters.close();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            // The thread catches panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn system(error: io::Error) -> Failure {
+    Failure::new(Code::Io, format!("the system refused a resource: {error}"))
+}
+
+/// The store's thread.
+fn run(uri: StoreUri, opened: &SyncSender<Result<Letters, Failure>>) {
+    let (ring, letters) = match prepare() {
+        Ok(prepared) => prepared,
+        Err(failure) => {
+            // The opener waits.
+            let _ = opened.send(Err(failure));
+            return;
+        }
+    };
+    let executor = Executor::new(Rc::new(ring.clone()));
+    // Outside of the futures: a panic must not drop a store while it unwinds.
+    let mut place = None;
+    let mut worker = None;
+    // A caller without an answer reports the panic.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        match executor.run(open(&ring, &executor, uri, &mut place)) {
+            Ok(store) => {
+                let worker = worker.insert(Worker::new(executor.handle(), store));
+                let _ = opened.send(Ok(letters.clone()));
+                executor.run(serve(worker, &letters));
+            }
+            Err(failure) => {
+                let _ = opened.send(Err(failure));
+            }
+        }
+        if let Some(place) = place.take() {
+            executor.run(place.close());
+        }
+    }));
+    letters.abandon();
+    // Each of them may find what the panic has left behind, and panic again.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(executor)));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(worker)));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(place)));
+}
+
+fn prepare() -> Result<(Ring, Letters), Failure> {
+    let ring = Ring::new().map_err(|error| Failure::new(Code::Io, error.to_string()))?;
+    let letters = Mailbox::of(&ring).map_err(system)?;
+    Ok((ring, letters))
+}
+
+async fn open(
+    ring: &Ring,
+    executor: &Executor,
+    uri: StoreUri,
+    kept: &mut Option<Place>,
+) -> Result<FileStore, Failure> {
+    let place = kept.insert(Place::open(ring, &executor.handle(), &uri.drives).await?);
+    let mut options = uri.options()?;
+    options.clock = Rc::new(unix_seconds);
+    let (store, _report) = FileStore::open(executor.handle(), place.device(), options).await?;
+    Ok(store)
+}
+
+/// Begins works until the store is closed, and waits for them.
+async fn serve(worker: &Rc<Worker>, letters: &Letters) {
+    let mut batch = Vec::new();
+    while letters.take(&mut batch).await {
+        for letter in batch.drain(..) {
+            letter(worker);
+        }
+    }
+    worker.finish().await;
+    worker.store.close();
+}
+
+/// Bounds the calls under way.
+struct Turns {
+    most: usize,
+    left: Mutex<usize>,
+    returned: Condvar,
+}
+
+struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    fn new(most: usize) -> Self {
+        Self { most, left: Mutex::new(most), returned: Condvar::new() }
+    }
+
+    fn take(&self) -> Turn<'_> {
+        let mut left = lock(&self.left);
+        while *left == 0 {
+            left = self.returned.wait(left).unwrap_or_else(PoisonError::into_inner);
+        }
+        *left -= 1;
+        Turn(self)
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let mut left = lock(&self.0.left);
+        *left += 1;
+        assert!(*left <= self.0.most, "a turn was returned twice");
+        drop(left);
+        self.0.returned.notify_one();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use zoneweave_filestore::{FormatOptions, Hints, StoreError};
+    use zoneweave_linux::FileDrive;
+    use zoneweave_runtime::{Handle, Nanos};
+    use zoneweave_zoned::{BlockCount, Geometry};
+
+    use super::*;
+
+    fn with_store(folder: &Path) -> PathBuf {
+        let path = folder.join("drive");
+        FileDrive::create(&path, Geometry::new(16, BlockCount(64)), [7; 16]).unwrap();
+        let ring = Ring::new().unwrap();
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let drive = FileDrive::open(&ring, &executor.handle(), &path).unwrap();
+        let options = FormatOptions::new([5; 16]);
+        executor.run(FileStore::format(&drive, &options)).unwrap();
+        path
+    }
+
+    fn open(path: &Path) -> Result<Service, Failure> {
+        Service::open(StoreUri::parse(&format!("zoneweave://{}", path.display())).unwrap())
+    }
+
+    #[test]
+    fn a_panic_makes_the_store_unusable_until_it_is_opened_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_store(folder.path());
+        let service = Arc::new(open(&path).unwrap());
+        let hints = Hints::default();
+        let key = service.call(async move |worker| {
+            let writer = worker.store.create("/kept", hints).await?;
+            writer.append(b"bytes").await?;
+            writer.sync().await?;
+            Ok(worker.writers.add(writer))
+        });
+        // A call that waits when another one panics.
+        let waiting = service.clone();
+        let waiting = thread::Builder::new().spawn(move || {
+            waiting.call(async |worker| {
+                let handle: Handle = worker.handle.clone();
+                handle.sleep(Nanos(u64::MAX / 2)).await;
+                Ok(())
+            })
+        });
+        let broken: Result<(), _> = service.call(async |_| panic!("as this test wants"));
+        assert_eq!(broken.unwrap_err().code, Code::Bug);
+        assert_eq!(waiting.unwrap().join().unwrap().unwrap_err().code, Code::Bug);
+        let later = service.call(async move |worker| Ok(worker.writers.get(key?)?.length()));
+        assert_eq!(later.unwrap_err().code, Code::Bug);
+        service.close();
+        let again = open(&path).unwrap();
+        let length = again.call(async |worker| Ok(worker.store.metadata("/kept")?.length));
+        assert_eq!(length.unwrap(), 5);
+    }
+
+    #[test]
+    fn calls_from_many_threads_each_get_their_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = open(&with_store(folder.path())).unwrap();
+        thread::scope(|scope| {
+            for number in 0..8 {
+                let service = &service;
+                scope.spawn(move || {
+                    let path = format!("/file{number}");
+                    for round in 1..=20_u64 {
+                        let path = path.clone();
+                        let length = service.call(async move |worker| {
+                            let writer = match worker.store.append_to(&path).await {
+                                Err(StoreError::NotFound { .. }) => {
+                                    worker.store.create(&path, Hints::default()).await?
+                                }
+                                other => other?,
+                            };
+                            writer.append(b"1234567").await?;
+                            writer.sync().await?;
+                            Ok(writer.length())
+                        });
+                        assert_eq!(length.unwrap(), 7 * round);
+                    }
+                });
+            }
+        });
+        service.close();
+        let closed = service.call(async |worker| Ok(worker.store.list("/")?));
+        assert_eq!(closed.unwrap_err().code, Code::Stopped);
+    }
+
+    #[test]
+    fn a_second_opener_and_a_drive_without_store_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_store(folder.path());
+        let service = open(&path).unwrap();
+        assert_eq!(open(&path).err().unwrap().code, Code::Busy);
+        drop(service);
+        let blank = folder.path().join("blank");
+        FileDrive::create(&blank, Geometry::new(16, BlockCount(64)), [8; 16]).unwrap();
+        assert_eq!(open(&blank).err().unwrap().code, Code::NotFound);
+        assert_eq!(open(&folder.path().join("gone")).err().unwrap().code, Code::NotFound);
+        let small = folder.path().join("small");
+        FileDrive::create(&small, Geometry::new(2, BlockCount(64)), [9; 16]).unwrap();
+        let refused = open(&small).err().unwrap();
+        assert!(matches!(refused.code, Code::NotFound | Code::Invalid), "{refused:?}");
+    }
+}

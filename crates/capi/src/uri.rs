@@ -1,0 +1,167 @@
+//! The name of a store: `zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE[&OPTION=VALUE...]]`.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use zoneweave_filestore::{OpenOptions, policy};
+use zoneweave_store::split_drives;
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
+
+use crate::failure::Failure;
+
+const SCHEME: &str = "zoneweave://";
+
+/// The options that there are, for messages.
+const OPTIONS: &str = "policy=lifetime|sequential, buffer=BYTES, active_zones=N, max_writers=N";
+
+/// Most bytes of a buffer: each file that is written has one.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// The drives of a store, and how it is opened.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct StoreUri {
+    pub(crate) drives: Vec<PathBuf>,
+    policy: Option<String>,
+    buffer: Option<BlockCount>,
+    active_zones: Option<u32>,
+    max_writers: Option<usize>,
+}
+
+impl StoreUri {
+    /// Reads a URI.
+    pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
+        let rest = text.strip_prefix(SCHEME).ok_or_else(|| {
+            Failure::invalid(format!("{text}: a store is {SCHEME}DRIVE[,DRIVE...][?OPTION=VALUE]"))
+        })?;
+        let (drives, options) = rest.split_once('?').unwrap_or((rest, ""));
+        // Commas in paths are written as %2C, so that the list is split first.
+        let drives = split_drives(OsStr::new(drives));
+        let drives = drives.iter().map(|drive| decoded(drive.to_str().unwrap_or_default()));
+        let mut uri = Self {
+            drives: drives.collect::<Result<_, _>>()?,
+            policy: None,
+            buffer: None,
+            active_zones: None,
+            max_writers: None,
+        };
+        for option in options.split('&').filter(|option| !option.is_empty()) {
+            uri.set(option)?;
+        }
+        Ok(uri)
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), Failure> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        match name {
+            "policy" if policy::by_name(value).is_some() => self.policy = Some(value.to_owned()),
+            "buffer" => self.buffer = Some(buffer(value).ok_or_else(|| bad(name, value))?),
+            "active_zones" => self.active_zones = Some(number(name, value)?),
+            "max_writers" => self.max_writers = Some(number(name, value)?),
+            "policy" => return Err(bad(name, value)),
+            _ => {
+                let message = format!("unknown option {name:?} of a store: use {OPTIONS}");
+                return Err(Failure::invalid(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The options to open the store with.
+    pub(crate) fn options(&self) -> Result<OpenOptions, Failure> {
+        let mut options = OpenOptions::default();
+        if let Some(name) = &self.policy {
+            options.policy = policy::by_name(name).ok_or_else(|| bad("policy", name))?;
+        }
+        options.buffer = self.buffer.unwrap_or(options.buffer);
+        options.active_zones = self.active_zones.or(options.active_zones);
+        options.max_writers = self.max_writers.unwrap_or(options.max_writers);
+        Ok(options)
+    }
+}
+
+fn bad(name: &str, value: &str) -> Failure {
+    Failure::invalid(format!("{value:?} is no value of option {name:?} of a store: use {OPTIONS}"))
+}
+
+/// A number above zero.
+fn number<T: FromStr + Default + PartialOrd>(name: &str, value: &str) -> Result<T, Failure> {
+    let number = value.parse().ok().filter(|number| *number > T::default());
+    number.ok_or_else(|| bad(name, value))
+}
+
+/// A size of whole blocks, such as 65536, 64K or 1M.
+fn buffer(value: &str) -> Option<BlockCount> {
+    let digits = value.trim_end_matches(['K', 'M']);
+    let unit = match &value[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        _ => return None,
+    };
+    let bytes = digits.parse::<u64>().ok()?.checked_mul(unit)?;
+    let fits = bytes > 0 && bytes <= BUFFER_BYTES_MAX && bytes.is_multiple_of(BLOCK_BYTES as u64);
+    fits.then(|| u32::try_from(bytes / BLOCK_BYTES as u64).ok().map(BlockCount)).flatten()
+}
+
+/// A path with its %XX replaced by bytes.
+fn decoded(text: &str) -> Result<PathBuf, Failure> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, behind @ ..] = rest {
+        rest = behind;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let digits = rest.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let byte = digits.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let byte = byte.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        let wrong = || Failure::invalid(format!("{text}: write % in a path as %25"));
+        bytes.push(byte.filter(|byte| *byte != 0).ok_or_else(wrong)?);
+        rest = &rest[2..];
+    }
+    Ok(OsString::from_vec(bytes).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drives(text: &str) -> Vec<PathBuf> {
+        StoreUri::parse(text).unwrap().drives
+    }
+
+    #[test]
+    fn drives_and_options_are_read() {
+        assert_eq!(drives("zoneweave:///d/0"), [PathBuf::from("/d/0")]);
+        assert_eq!(drives("zoneweave://0,/1?"), [PathBuf::from("0"), PathBuf::from("/1")]);
+        assert_eq!(drives("zoneweave:///a%2Cb%3f"), [PathBuf::from("/a,b?")]);
+        let text = "zoneweave:///d?policy=sequential&buffer=64K&active_zones=3&max_writers=9";
+        let options = StoreUri::parse(text).unwrap().options().unwrap();
+        assert_eq!(options.policy.name(), "sequential");
+        assert_eq!((options.buffer, options.active_zones), (BlockCount(16), Some(3)));
+        assert_eq!(options.max_writers, 9);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (text, name) in [
+            ("/d", "zoneweave://"),
+            ("zoneweave:///d?colour=red", "colour"),
+            ("zoneweave:///d?policy=none", "none"),
+            ("zoneweave:///d?buffer=1000", "1000"),
+            ("zoneweave:///d?buffer=1MK", "1MK"),
+            ("zoneweave:///d?buffer=99999999999M", "buffer"),
+            ("zoneweave:///d?active_zones=0", "active_zones"),
+            ("zoneweave:///d?max_writers", "max_writers"),
+            ("zoneweave:///100%", "%25"),
+            ("zoneweave:///%00", "%25"),
+            ("zoneweave:///%+1", "%25"),
+        ] {
+            let message = StoreUri::parse(text).unwrap_err().message;
+            assert!(message.contains(name), "{text}: {message}");
+        }
+    }
+}
