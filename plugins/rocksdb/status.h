@@ -1,0 +1,47 @@
+// Errors and names of a store on their way to RocksDB.
+#pragma once
+
+#include <rocksdb/io_status.h>
+
+#include <string>
+
+#include "zoneweave_fs.h"
+
+namespace zoneweave {
+
+// Takes an error of the C interface, and frees it. RocksDB decides by codes: a missing path is an
+// I/O error with a subcode, as of its POSIX file system.
+inline rocksdb::IOStatus Taken(zw_fs_error* error) {
+  using rocksdb::IOStatus;
+  if (error == nullptr) return IOStatus::OK();
+  const int32_t code = zw_fs_error_code(error);
+  const std::string message = zw_fs_error_message(error);
+  zw_fs_error_free(error);
+  IOStatus status;
+  switch (code) {
+    case ZW_FS_NOT_FOUND:
+      return IOStatus::PathNotFound(message);
+    case ZW_FS_INVALID:
+      return IOStatus::InvalidArgument(message);
+    case ZW_FS_BUSY:
+      return IOStatus::Busy(message);
+    case ZW_FS_NO_SPACE:
+      return IOStatus::NoSpace(message);
+    case ZW_FS_DAMAGED:
+      // Another read finds the same.
+      status = IOStatus::Corruption(message);
+      status.SetDataLoss(true);
+      return status;
+    default:
+      return IOStatus::IOError(message);
+  }
+}
+
+// Whether an error is of this code; frees it if so.
+inline bool TakenIf(zw_fs_error* error, zw_fs_code code) {
+  if (error == nullptr || zw_fs_error_code(error) != code) return false;
+  zw_fs_error_free(error);
+  return true;
+}
+
+}  // namespace zoneweave
