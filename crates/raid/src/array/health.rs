@@ -93,7 +93,8 @@ pub(crate) trait Members: ArrayVolume {
 
     /// Makes an eviction durable in a task of its own, if there was one (`newly`), and wakes tasks.
     fn after_eviction(self: &Rc<Self>, newly: bool) {
-        if newly {
+        // A drive that is lost before the first change is recorded with it.
+        if newly && !self.array().defers_records {
             let volume = self.clone();
             self.handle().spawn("record failed member", async move {
                 volume.superblock().record_membership(&volume).await;

@@ -49,6 +49,8 @@ pub(crate) struct Array {
     pub(crate) epoch: Epoch,
     /// An eviction is not on media yet: no new segment until it is.
     pub(crate) membership_dirty: bool,
+    /// Changes of membership are recorded with the first change that users make, not by themselves.
+    pub(crate) defers_records: bool,
     /// Whether half of the members are enough to write, by the user's decision.
     pub(crate) forced: bool,
     /// Why writes are refused, if they are.
@@ -87,6 +89,7 @@ impl Array {
             former: Vec::new(),
             epoch,
             membership_dirty: !is_recorded,
+            defers_records: false,
             forced,
             stopped: None,
             volatile,

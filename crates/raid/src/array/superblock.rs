@@ -31,6 +31,12 @@ impl SuperblockLog {
         Self { logs: RefCell::new(logs), record_sequence, lock: Semaphore::new(1) }
     }
 
+    /// Numbers records above this number from now on.
+    pub(crate) fn raise_record_sequence(&self, seen: u64) {
+        let mut last = self.record_sequence.borrow_mut();
+        *last = seen.max(*last);
+    }
+
     /// Sets the superblock zones of a slot's new drive.
     pub(crate) fn set_log(&self, column: Column, log: TwinLog) {
         self.logs.borrow_mut()[column.index()] = Some(log);

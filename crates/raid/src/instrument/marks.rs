@@ -605,6 +605,22 @@ marks! {
     HoleWritten = "rebuild.hole_written",
     /// A rebuild waits because it would write more than it may.
     RebuildThrottled = "rebuild.throttled",
+    /// A start without a member serves reads with decisions that are not on media.
+    StartUnpublished = "recovery.unpublished",
+    /// The first change makes them durable, with the eviction.
+    PublishedLate = "recovery.published_late",
+    /// A former member is put back, and has columns that still count.
+    ReaddedWithColumns = "readd.with_columns",
+    /// A former member is put back, but all that it has was reclaimed meanwhile.
+    ReaddedWithNothing = "readd.with_nothing",
+    /// A former member's column is not complete, and is rebuilt.
+    UnfinishedColumnLeftOut = "readd.unfinished_column",
+    /// A former member's column has its chunks in another order than was assumed, and is rebuilt.
+    OtherOrderLeftOut = "readd.other_order",
+    /// A segment was reclaimed while a former member's zones were read.
+    ReclaimedWhileAway = "readd.reclaimed_meanwhile",
+    /// A drive was not in this slot in the history that went on, and is not put back.
+    ReaddRefused = "readd.refused",
     /// A spare takes the place of a lost member.
     SpareTaken = "spare.taken",
     /// It cannot be rebuilt: the next one is taken.

@@ -95,6 +95,10 @@ mutants! {
     HedgeNotVerified = "hedge-not-verified",
     /// A spare is in service as soon as it has its slot, with nothing rebuilt.
     SpareNotRebuilt = "spare-not-rebuilt",
+    /// A former member is put back with zones of segments that were reclaimed meanwhile.
+    StaleColumnNotReset = "stale-column-not-reset",
+    /// A former member keeps columns that are not complete.
+    UnfinishedColumnKept = "unfinished-column-kept",
     /// Another segment is relocated at the same time, even if the rest of all does not fit into
     /// free space.
     MovesBesideAny = "moves-beside-any",

@@ -17,12 +17,12 @@ use crate::log::admit::requests;
 use crate::log::engine::core::Core;
 use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, volume_status};
 use crate::log::format::{MemberUuid, StreamKind};
-use crate::log::index::cache::{self, For, hold_range};
+use crate::log::index::cache::{For, hold_range};
 use crate::log::index::steps::Looks;
-use crate::log::index::{checkpoint, load};
 use crate::log::members::replace;
+use crate::log::recover::readd;
+use crate::log::recover::unpublished::publish_now;
 use crate::log::repair::{rebuild, scrub};
-use crate::log::write::writer;
 use crate::scheme::Column;
 
 pub use crate::log::members::error::ReplaceError;
@@ -38,23 +38,13 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// A volume around a recovered engine, whose relocation already runs. Starts serving users.
+    /// A volume around a recovered engine, whose tasks run.
     #[must_use]
-    pub(super) fn start(core: Rc<Core>) -> Self {
+    pub(super) fn new(core: Rc<Core>) -> Self {
         assert!(
             core.state.borrow().recovering.is_none(),
-            "users are served before the decisions of recovery are on media"
+            "users are served before the decisions of recovery are made"
         );
-        let user = writer::run(core.clone(), StreamKind::User);
-        core.handle.spawn("user writer", user);
-        core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
-        if core.state.borrow().mapping.absent.is_some() {
-            core.handle.spawn("index", load::run(core.clone()));
-        }
-        if core.state.borrow().mapping.offload.is_some() {
-            core.handle.spawn("evictor", cache::run(core.clone()));
-            core.handle.spawn("evictor beside", cache::run_beside(core.clone()));
-        }
         Self { core }
     }
 
@@ -83,6 +73,7 @@ impl Volume {
             }
             state.array.check_spared(column)?;
         }
+        self.publish().await?;
         self.core.fail_member(column, Status::Aborted);
         self.core.state.borrow_mut().array.members[column.index()].failure =
             Some("taken out of service by the administrator".to_owned());
@@ -117,7 +108,24 @@ impl Volume {
         uuid: MemberUuid,
     ) -> Result<(), ReplaceError> {
         let column = self.column(slot)?;
+        self.publish().await?;
         replace::replace(&self.core, column, device, uuid).await
+    }
+
+    /// Puts a former member back into its vacant slot, and rebuilds the columns that it missed. The
+    /// columns that it still has are kept; done when every segment has its column again.
+    ///
+    /// # Errors
+    /// If the drive is no former member of this slot, does not fit, or fails, or the volume stops.
+    pub async fn readd(
+        &self,
+        slot: usize,
+        device: Rc<dyn ZonedDevice>,
+        uuid: MemberUuid,
+    ) -> Result<(), ReplaceError> {
+        let column = self.column(slot)?;
+        self.publish().await?;
+        readd::readd(&self.core, column, device, uuid).await
     }
 
     /// Adds a spare. As soon as a member is lost and the others are enough, the spare takes its
@@ -145,6 +153,9 @@ impl Volume {
     /// # Errors
     /// As [`Volume::replace`].
     pub async fn resume_rebuild(&self) -> Result<(), ReplaceError> {
+        if rebuild::is_interrupted(&self.core) {
+            self.publish().await?;
+        }
         rebuild::resume(&self.core).await
     }
 
@@ -153,6 +164,7 @@ impl Volume {
     /// # Errors
     /// If the volume stops.
     pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
+        self.publish().await?;
         scrub::scrub(&self.core).await.map_err(AdminError::Stopped)
     }
 
@@ -163,6 +175,8 @@ impl Volume {
     /// If the last flush failed.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.core.refusing.set(true);
+        // A change that makes the decisions of the start durable ends first.
+        drop(self.core.publishing.acquire().await);
         while !self.core.state.borrow().writes.inflight.is_empty() {
             self.core.changed.wait().await;
         }
@@ -225,6 +239,11 @@ impl Volume {
         self.core.state.borrow().assert_consistent();
     }
 
+    /// Makes the decisions of the start durable, before the first change.
+    async fn publish(&self) -> Result<(), AdminError> {
+        publish_now(&self.core).await.map_err(AdminError::Stopped)
+    }
+
     fn column(&self, slot: usize) -> Result<Column, AdminError> {
         let columns = self.core.state.borrow().array.scheme().columns();
         if slot < columns {
@@ -259,7 +278,10 @@ impl BlockDevice for Volume {
         }
         let core = self.core.clone();
         // A task of its own: a dropped request must not leave a write half admitted.
-        let write = async move { requests::write(&core, lba, data, fua).await };
+        let write = async move {
+            publish_now(&core).await?;
+            requests::write(&core, lba, data, fua).await
+        };
         Box::pin(self.core.handle.spawn("write", write))
     }
 
@@ -269,7 +291,10 @@ impl BlockDevice for Volume {
 
     fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
         let core = self.core.clone();
-        let trim = async move { requests::trim(&core, lba, blocks, fua).await };
+        let trim = async move {
+            publish_now(&core).await?;
+            requests::trim(&core, lba, blocks, fua).await
+        };
         Box::pin(self.core.handle.spawn("trim", trim))
     }
 

@@ -17,8 +17,8 @@ const LIVE_STEPS: u64 = 2_000_000;
 
 /// Restores every slot without a member: replaces failed drives, and resumes interrupted rebuilds.
 async fn bring_back(volume: &Volume, array: &Array, handle: &Handle, seed: u64) {
-    let failed: Vec<_> =
-        volume.status().members.iter().map(|m| m.state == MemberHealth::Failed).collect();
+    let is_out = |state| matches!(state, MemberHealth::Failed | MemberHealth::Missing);
+    let failed: Vec<_> = volume.status().members.iter().map(|m| is_out(m.state)).collect();
     volume.resume_rebuild().await.expect("a rebuild goes on");
     for (slot, _) in failed.iter().enumerate().filter(|(_, failed)| **failed) {
         let uuid = MemberUuid(support::uuid(seed, slot + 50));

@@ -5,6 +5,7 @@ mod hedging;
 mod inline;
 mod members;
 mod rebuilding;
+mod returning;
 mod schemes;
 mod spares;
 mod suspicion;

@@ -102,7 +102,8 @@ fn while_rebuilding(array: &Array, test: impl AsyncFnOnce(&Volume, &Handle)) {
             futures_util::future::pending::<()>().await;
         };
         let meanwhile = async {
-            while volume.status().rebuild.is_none() {
+            // A rebuild is shown while the record with the drive's name is still being written.
+            while volume.status().rebuild.is_none_or(|progress| progress.done == 0) {
                 handle.sleep(Nanos::from_micros(10)).await;
             }
             assert_eq!(volume.status().members[3].state, MemberHealth::Rebuilding);

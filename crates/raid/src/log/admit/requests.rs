@@ -21,7 +21,7 @@ use crate::log::segment::open::check_writable;
 impl Core {
     fn takes_writes(&self) -> bool {
         let stopped = self.state.borrow().array.stopped.is_some();
-        !(self.closing.get() || self.refusing.get() || stopped)
+        !(self.closing.get() || self.refusing.get() || self.is_unpublished() || stopped)
     }
 }
 
@@ -244,6 +244,11 @@ async fn holds_data(core: &Core, extent: &TrimExtent, looks: &mut Looks) -> bool
 pub(in crate::log) async fn flush(core: &Rc<Core>) -> Result<(), BlockError> {
     if mutant(Mutant::FlushNotSent) {
         return Ok(());
+    }
+    if core.is_unpublished() {
+        // Nothing was written in this life, and no membership changes before it is.
+        core.flush_caches().await;
+        return Ok(core.state.borrow().array.stopped.map_or(Ok(()), Err)?);
     }
     Ok(core.flush_members().await?)
 }

@@ -55,6 +55,11 @@ pub(in crate::log) struct Core {
     pub rebuild: RebuildState,
     /// Progress of a scrub, while one runs.
     pub scrub_progress: Cell<Option<Progress>>,
+    /// Seals of leftover segments that are not on media, from a start without a member until the
+    /// first change.
+    pub(in crate::log) unpublished: RefCell<Option<Vec<SealRecord>>>,
+    /// Serialises the changes that make them durable.
+    pub(in crate::log) publishing: Semaphore,
     /// Whether new writes are refused, because the volume is being closed.
     pub(in crate::log) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
@@ -102,6 +107,8 @@ impl Core {
             spares: RefCell::default(),
             rebuild: RebuildState::default(),
             scrub_progress: Cell::new(None),
+            unpublished: RefCell::default(),
+            publishing: Semaphore::new(1),
             refusing: Cell::new(false),
             closing: Cell::new(false),
         })
@@ -116,6 +123,12 @@ impl Core {
             self.codes.len() - 1
         );
         self.codes[scheme.data()].get_or_init(|| code_of(scheme))
+    }
+
+    /// Whether the decisions of the start are not on media yet.
+    #[must_use]
+    pub(in crate::log) fn is_unpublished(&self) -> bool {
+        self.unpublished.borrow().is_some()
     }
 
     /// Tells the background tasks to end.

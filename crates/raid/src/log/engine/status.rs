@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::spares::SparesStatus;
+use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
 use crate::log::engine::core::Core;
 use crate::log::engine::counters::Counters;
@@ -202,11 +203,14 @@ pub struct VolumeStatus {
 #[must_use]
 pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let now = core.handle.now();
-    let state = core.state.borrow();
+    let (state, unpublished) = (core.state.borrow(), core.is_unpublished());
     let members = state.array.members.iter().enumerate().map(|(slot, member)| MemberStatus {
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: member.entry.uuid.to_string(),
-        state: MemberHealth::of(member.entry.state, member.device.is_some()),
+        state: match unpublished && member.entry.since_epoch == UNRECORDED {
+            true => MemberHealth::Missing,
+            false => MemberHealth::of(member.entry.state, member.device.is_some()),
+        },
         reason: member.failure.clone(),
         free_zones: member.pool.len() as u64,
         orphan_zones: member.orphan_zones,

@@ -44,6 +44,15 @@ pub enum ReplaceError {
     /// The drive has no zones for a superblock.
     #[error("the new drive has no two writable zones for its superblock")]
     NoSuperblockZones,
+    /// The drive was not in this slot of this array, in the history that went on.
+    #[error(
+        "the drive is no former member of {slot}, or was started apart from the others: use \
+         `replace`, which erases it"
+    )]
+    NotOfSlot {
+        /// The slot.
+        slot: Column,
+    },
     /// The drive was a member before, and its contents cannot be erased.
     #[error(
         "the drive was in this array before and cannot be erased: {zone} is read-only. What was \

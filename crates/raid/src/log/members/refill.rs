@@ -83,7 +83,8 @@ async fn seat(
 /// A slot that a spare may take.
 fn vacancy(core: &Core) -> Option<Column> {
     let state = core.state.borrow();
-    let busy = state.array.stopped.is_some() || state.array.membership_dirty;
+    let busy =
+        core.is_unpublished() || state.array.stopped.is_some() || state.array.membership_dirty;
     if busy || core.spares.borrow().waiting.is_empty() {
         return None;
     }

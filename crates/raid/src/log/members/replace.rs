@@ -73,25 +73,12 @@ pub(super) async fn put_in(
         }
     }
     retire(core, column).await?;
-    // Commands in flight of an earlier membership would hit its new contents.
-    let former = core.state.borrow().array.former_of(&device);
-    for membership in former {
-        mark(Mark::FormerMembershipAwaited);
-        membership.ended().await;
-    }
+    await_former(core, &device).await;
     let (zones, superblocks) = look(core, &*device).await?;
     empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
     {
         let mut state = core.state.borrow_mut();
         let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
-        let before = &state.array.members[column.index()];
-        assert!(before.writable().is_none(), "{column} has a drive in service");
-        if device.geometry().volatile_cache && !state.array.volatile {
-            // The array promised users that no cache needs a flush.
-            mark(Mark::ReplacementWithCache);
-            state.array.volatile = true;
-            state.array.fua_always = true;
-        }
         let mut member = Member::new(entry, Some(device));
         member.seen = core.handle.now();
         for info in &zones {
@@ -101,13 +88,7 @@ pub(super) async fn put_in(
                 member.pool.add(info.zone, info.resets + u64::from(holds_something(info)));
             }
         }
-        state.array.put_member(column, member);
-        state.registry.dead.note_replaced(column);
-        state.array.membership_dirty = true;
-        // Open segments lack the new column: later stripes go to segments that have it.
-        for slot in state.writes.open_segments() {
-            state.abandon(slot);
-        }
+        state.attach(column, member);
     }
     assert!(
         core.state.borrow().array.membership_dirty,
@@ -123,6 +104,38 @@ pub(super) async fn put_in(
     }
     core.changed.open();
     Ok(())
+}
+
+impl State {
+    /// Makes a drive the member of a slot. The membership is dirty until that is on media.
+    pub(in crate::log) fn attach(&mut self, column: Column, member: Member) {
+        let before = &self.array.members[column.index()];
+        assert!(before.writable().is_none(), "{column} has a drive in service");
+        let device = member.device.as_ref().expect("a new member has a drive");
+        if device.geometry().volatile_cache && !self.array.volatile {
+            // The array promised users that no cache needs a flush.
+            mark(Mark::ReplacementWithCache);
+            self.array.volatile = true;
+            self.array.fua_always = true;
+        }
+        self.array.put_member(column, member);
+        self.registry.dead.note_replaced(column);
+        self.array.membership_dirty = true;
+        // Open segments lack the new column: later stripes go to segments that have it.
+        for slot in self.writes.open_segments() {
+            self.abandon(slot);
+        }
+    }
+}
+
+/// Waits until no command of an earlier membership of a drive is in flight: it would hit the new
+/// contents.
+pub(in crate::log) async fn await_former(core: &Core, device: &Rc<dyn ZonedDevice>) {
+    let former = core.state.borrow().array.former_of(device);
+    for membership in former {
+        mark(Mark::FormerMembershipAwaited);
+        membership.ended().await;
+    }
 }
 
 /// Whether a drive is in no slot, and was in none since the start.
@@ -142,7 +155,15 @@ async fn look(
     Ok((zones, superblocks))
 }
 
-fn check(core: &Core, column: Column, device: &Rc<dyn ZonedDevice>) -> Result<(), ReplaceError> {
+/// Checks that a drive can take a slot.
+///
+/// # Errors
+/// The requirement that it lacks.
+pub(in crate::log) fn check(
+    core: &Core,
+    column: Column,
+    device: &Rc<dyn ZonedDevice>,
+) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
     if let Some(slot) = state.array.slot_of(device).filter(|slot| *slot != column) {
         return Err(ReplaceError::InService { slot });
@@ -172,7 +193,7 @@ pub(super) fn check_fit(state: &State, device: &dyn ZonedDevice) -> Result<(), R
 }
 
 /// Checks that the volume could be written with the usable zones of a drive.
-fn check_zones(
+pub(in crate::log) fn check_zones(
     core: &Core,
     device: &dyn ZonedDevice,
     zones: &[ZoneInfo],
@@ -187,7 +208,7 @@ fn check_zones(
 /// could become valid again. With a mirror any single copy is enough. With parity it takes as many
 /// such drives as can reconstruct the data, or other drives that cannot prove that they have
 /// nothing of the segment.
-async fn check_kept(
+pub(in crate::log) async fn check_kept(
     core: &Core,
     device: &dyn ZonedDevice,
     zones: &[ZoneInfo],

@@ -31,9 +31,12 @@ mod error;
 pub(in crate::log) mod find;
 pub(in crate::log) mod judge;
 pub(in crate::log) mod publish;
+pub(in crate::log) mod readd;
 pub mod records;
 pub(in crate::log) mod replay;
 mod rewrite;
+mod tasks;
+pub(in crate::log) mod unpublished;
 
 use std::num::NonZeroU32;
 use std::rc::Rc;
@@ -42,6 +45,7 @@ use zoneweave_runtime::Handle;
 
 use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::offered::OfferedDrive;
+use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
@@ -208,6 +212,7 @@ async fn recover(
 ) -> Result<Result<(Volume, OpenReport), Unusable>, OpenError> {
     let Assembly { mut state, superblock, verdicts, forced, checkpoint } =
         assemble::assemble(drives, &options, failed).await?;
+    let missing = state.array.members.iter().filter(|m| m.entry.since_epoch == UNRECORDED).count();
     state.recovering = Some(Recovering::new(may_begin_anew));
     let core = Core::new(handle.clone(), state, superblock);
     let mut report = OpenReport { drives: verdicts, ..OpenReport::default() };
@@ -256,9 +261,16 @@ async fn recover(
         give_up(&core).await;
         return Err(refused);
     }
-    publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
+    let certain = candidates.is_empty() && forced.is_none() && report.discarded_stripes == 0;
+    if certain && unpublished::may_wait(&core.state.borrow(), &seals, missing) {
+        unpublished::wait(&core, seals);
+    } else {
+        publish(&core, candidates, seals, forced).await.map_err(OpenError::Stopped)?;
+        tasks::start_serving(&core);
+        tasks::start_loading(&core);
+    }
     core.state.borrow_mut().array.hedge = Hedge::new(options.hedging);
-    Ok(Ok((Volume::start(core), report)))
+    Ok(Ok((Volume::new(core), report)))
 }
 
 /// Ends a recovery that has written nothing itself. The eviction of a drive that failed meanwhile

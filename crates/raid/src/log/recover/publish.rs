@@ -31,7 +31,7 @@ use crate::log::segment::table::Segment;
 ///
 /// # Errors
 /// If writes stop, or recovery has to begin anew.
-pub(super) async fn publish(
+pub(in crate::log) async fn publish(
     core: &Rc<Core>,
     candidates: Vec<Candidate>,
     seals: Vec<SealRecord>,

@@ -27,7 +27,7 @@ use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{
-    CODED_BYTES, EntryKind, IndexEntry, Oob, Place, SegmentHeader, StreamKind,
+    CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::members::error::ReplaceError;
 use crate::log::read::reconstruct;
@@ -46,6 +46,14 @@ const BATCH_BLOCKS: u32 = 64;
 /// Batches read ahead while one is written: enough to cover the difference in latency between a
 /// read and a write.
 const BATCHES_AHEAD: usize = 6;
+
+/// Whether a restart has interrupted a rebuild.
+#[must_use]
+pub(in crate::log) fn is_interrupted(core: &Core) -> bool {
+    let state = core.state.borrow();
+    let mut members = state.array.members.iter();
+    members.any(|member| member.entry.state == MemberState::Rebuilding && member.device.is_some())
+}
 
 /// Continues a rebuild that a restart interrupted.
 ///

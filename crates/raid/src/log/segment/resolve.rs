@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
@@ -115,10 +115,16 @@ fn assign(
     let mut free = (0..group.end - group.start).filter(|stripe| !taken[*stripe as usize]);
     let mut assigned = Vec::with_capacity(stripes.len());
     for (row, stripe) in (group.start..).zip(stripes) {
-        mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
-        let stripe = stripe.or_else(|| free.next()).expect("as many stripes as rows");
-        table.set(column, Row(row), u16::try_from(stripe).expect("a group's rows"));
-        assigned.push(stripe);
+        let found = stripe.or_else(|| free.next()).expect("as many stripes as rows");
+        let in_group = u16::try_from(found).expect("a group's rows");
+        match stripe {
+            Some(_) => table.set(column, Row(row), in_group),
+            None => {
+                mark(Mark::UnreadChunkAssigned);
+                table.assign(column, Row(row), in_group);
+            }
+        }
+        assigned.push(found);
     }
     assert!(assigned.len() == group.len(), "{} stripes for rows {group:?}", assigned.len());
     assigned

@@ -3,17 +3,22 @@
 //! Under Zone Append a drive decides where in its group a chunk goes. The table holds the stripe's
 //! number within the group (one byte per chunk for groups of up to 256 rows, two beyond), and a bit
 //! for whether the chunk is known at all.
+//!
+//! Chunks that nothing on media places are assigned to the stripes left. Their blocks are always
+//! reconstructed, so any order is as good, except that of a drive that returns with them.
 
 use fixedbitset::FixedBitSet;
 
 use crate::log::engine::geometry::{Row, SegmentGeometry};
-use crate::scheme::Column;
+use crate::scheme::{Column, ColumnSet};
 
 /// The table of one segment.
 pub(in crate::log) struct StripeTable {
     entry_bytes: usize,
     columns: Vec<Vec<u8>>,
     known: Vec<FixedBitSet>,
+    /// Columns with chunks whose stripes were assigned.
+    assigned: ColumnSet,
 }
 
 impl StripeTable {
@@ -27,6 +32,7 @@ impl StripeTable {
             entry_bytes,
             columns: vec![vec![0; rows * entry_bytes]; columns],
             known: vec![FixedBitSet::with_capacity(rows); columns],
+            assigned: ColumnSet::default(),
         }
     }
 
@@ -62,6 +68,18 @@ impl StripeTable {
         self.columns[column.index()][at..at + self.entry_bytes]
             .copy_from_slice(&bytes[..self.entry_bytes]);
         self.known[column.index()].insert(row.0 as usize);
+    }
+
+    /// Assigns a chunk that nothing on media places to a stripe without one.
+    pub(super) fn assign(&mut self, column: Column, row: Row, stripe_in_group: u16) {
+        self.assigned = self.assigned.with(column);
+        self.set(column, row, stripe_in_group);
+    }
+
+    /// Whether the drive chose every row of the column's chunks.
+    #[must_use]
+    pub(super) fn has_order_of_drive(&self, column: Column) -> bool {
+        !self.assigned.contains(column)
     }
 
     /// The stripe of a chunk, within its group.

@@ -372,6 +372,21 @@ impl Drives {
         drive.ram.set_gone(true);
     }
 
+    /// Plugs a pulled drive in again, perhaps without the contents of its cache.
+    pub(crate) fn plug_in(&mut self, slot: usize) {
+        let drive = &mut self.in_slots[slot];
+        if std::mem::take(&mut drive.forgetting) {
+            drive.ram.power_loss(drive.number);
+        }
+        drive.ram.set_gone(false);
+    }
+
+    /// The identity of another member.
+    pub(crate) fn number(&mut self) -> u64 {
+        self.made += 1;
+        self.made
+    }
+
     /// Takes a snapshot of a drive.
     pub(crate) fn keep(&mut self, slot: usize) {
         let drive = &mut self.in_slots[slot];

@@ -145,7 +145,8 @@ impl Draw<'_> {
             let slot = self.slot();
             actions.push(match self.random.below(10) {
                 0..2 => Action::Fail { slot },
-                2..6 => Action::Replace { slot },
+                2..4 => Action::Replace { slot },
+                4..6 => Action::Readd,
                 6..8 => Action::Scrub,
                 _ => Action::Resume,
             });

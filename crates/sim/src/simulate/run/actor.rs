@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_raid::log::{AdminError, ReplaceError, Volume};
+use zoneweave_raid::log::{AdminError, MemberHealth, ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockDevice, Lba};
 
@@ -37,6 +37,7 @@ impl Actor {
             Action::Sleep { us } => self.handle.sleep(Nanos::from_micros(us)).await,
             Action::Fail { slot } => self.fail(slot).await,
             Action::Replace { slot } => self.replace(slot).await,
+            Action::Readd => self.readd().await,
             Action::Resume => {
                 let resumed = self.volume.resume_rebuild().await;
                 self.note_rebuild(resumed);
@@ -156,6 +157,17 @@ impl Actor {
         replace(&self.harness, &self.volume, &self.handle, slot).await;
     }
 
+    async fn readd(&self) {
+        self.harness.observe(&self.volume);
+        let members = self.volume.status().members;
+        let is_out = |state| matches!(state, MemberHealth::Failed | MemberHealth::Missing);
+        let out = members.iter().find(|member| is_out(member.state));
+        if let Some(member) = out {
+            let slot = usize::from(member.slot);
+            readd(&self.harness, &self.volume, &self.handle, slot).await;
+        }
+    }
+
     fn note_rebuild(&self, result: Result<(), ReplaceError>) {
         note_rebuild(&self.harness, &self.volume, result);
     }
@@ -181,6 +193,26 @@ pub(crate) async fn replace(harness: &Rc<Harness>, volume: &Volume, handle: &Han
     if result.is_err() && !wanted {
         harness.drives.borrow_mut().undo_exchange(slot, old, new);
     }
+    note_rebuild(harness, volume, result);
+}
+
+/// Puts the drive of a slot back with what it has.
+async fn readd(harness: &Rc<Harness>, volume: &Volume, handle: &Handle, slot: usize) {
+    let (device, number) = {
+        let mut drives = harness.drives.borrow_mut();
+        drives.plug_in(slot);
+        drives.begin_replacing(slot);
+        (attach(&drives.in_slots[slot].ram, handle), drives.number())
+    };
+    let uuid = harness.member(number);
+    let result = volume.readd(slot, device, uuid).await;
+    let mut drives = harness.drives.borrow_mut();
+    drives.end_replacing(slot);
+    if volume.status().members[slot].uuid == uuid.to_string() {
+        drives.in_slots[slot].number = number;
+    }
+    drop(drives);
+    harness.count(|tally| tally.readded += u64::from(result.is_ok()));
     note_rebuild(harness, volume, result);
 }
 

@@ -32,6 +32,8 @@ pub struct Tally {
     pub faults: u64,
     /// Drives rebuilt.
     pub rebuilds: u64,
+    /// Former members put back with what they had.
+    pub readded: u64,
     /// Finished scrubs.
     pub scrubs: u64,
     /// Segments reclaimed.
@@ -59,6 +61,7 @@ impl Tally {
         self.blocks_read += other.blocks_read;
         self.faults += other.faults;
         self.rebuilds += other.rebuilds;
+        self.readded += other.readded;
         self.scrubs += other.scrubs;
         self.segments_reclaimed += other.segments_reclaimed;
         self.steps += other.steps;

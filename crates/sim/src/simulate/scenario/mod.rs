@@ -380,6 +380,9 @@ pub enum Action {
         /// The slot, if all members work.
         slot: usize,
     },
+    /// Put the drive of the first slot whose member is out of service back as it is: a pulled drive
+    /// is plugged in again, and gets what it missed.
+    Readd,
     /// Continue an interrupted rebuild.
     Resume,
     /// Read and verify everything, and repair damage.

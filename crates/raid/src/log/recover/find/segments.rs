@@ -15,11 +15,12 @@ use std::rc::Rc;
 use futures_util::future::join_all;
 use futures_util::stream::{self, StreamExt};
 use zoneweave_zoned::{
-    BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
+    BlockCount, Payload, ZoneAddress, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDeviceExt,
 };
 
 use crate::array::health::Members;
 use crate::array::io::{MemberIo, is_blank};
+use crate::array::state::Array;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -297,15 +298,24 @@ pub(in crate::log) async fn read_header(
 ) -> Option<SegmentHeader> {
     let at = ZoneAddress::new(zone, 0);
     let payload = read_stubbornly(core, column, at).await?;
-    let state = core.state.borrow();
+    header_of(&core.state.borrow().array, column, zone, &payload)
+}
+
+/// The header in the first block of a zone, if it is intact and describes a segment of this array.
+pub(in crate::log) fn header_of(
+    array: &Array,
+    column: Column,
+    zone: ZoneId,
+    payload: &Payload,
+) -> Option<SegmentHeader> {
     let block = payload.block(0);
-    let oob = Oob::verify_other(state.array.seed, &payload.block_oob(0), &block, Place::Header)?;
-    let header = SegmentHeader::decode(&block, state.array.config.array).ok()?;
+    let oob = Oob::verify_other(array.seed, &payload.block_oob(0), &block, Place::Header)?;
+    let header = SegmentHeader::decode(&block, array.config.array).ok()?;
     let ours = oob.column == column
         && oob.generation == header.generation
-        && state.array.config.scheme.admits(header.geometry.scheme())
-        && header.zone_capacity == state.array.config.zone_capacity
-        && header.geometry.unit() == state.array.config.write_unit
+        && array.config.scheme.admits(header.geometry.scheme())
+        && header.zone_capacity == array.config.zone_capacity
+        && header.geometry.unit() == array.config.write_unit
         && header.zone(column) == Some(zone);
     ours.then_some(header)
 }
@@ -517,12 +527,17 @@ async fn is_complete_copy(
 ) -> bool {
     let last = ZoneAddress { zone, offset: base.geometry.last_index_block() };
     let Some(payload) = read_stubbornly(core, column, last).await else { return false };
-    let state = core.state.borrow();
+    ends_column(&core.state.borrow().array, base.generation, &payload)
+}
+
+/// Whether a block is a summary block of this generation. The last of a column is the last thing
+/// written to it.
+pub(in crate::log) fn ends_column(array: &Array, generation: u64, payload: &Payload) -> bool {
     let block = payload.block(0);
-    let oob = Oob::verify_other(state.array.seed, &payload.block_oob(0), &block, Place::Index);
-    let index = IndexBlock::decode(&block, state.array.config.array);
-    let ours = |index: &IndexBlock| index.generation == base.generation;
-    oob.is_some_and(|oob| oob.generation == base.generation) && index.as_ref().is_ok_and(ours)
+    let oob = Oob::verify_other(array.seed, &payload.block_oob(0), &block, Place::Index);
+    let index = IndexBlock::decode(&block, array.config.array);
+    oob.is_some_and(|oob| oob.generation == generation)
+        && index.is_ok_and(|index| index.generation == generation)
 }
 
 /// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the

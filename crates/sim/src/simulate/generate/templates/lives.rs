@@ -9,7 +9,7 @@ use crate::simulate::generate::draw::Draw;
 use crate::simulate::scenario::{Action, Command, Fault, Life, On, Since, Stop, Timed};
 
 /// Number of templates.
-const TEMPLATES: u64 = 12;
+const TEMPLATES: u64 = 14;
 
 /// As many commands of one kind as a life can have.
 pub(in crate::simulate::generate) const MANY: u64 = 1000;
@@ -46,6 +46,8 @@ impl Draw<'_> {
             8 => self.flushes_fail(),
             9 => self.pulled_for_a_moment(),
             10 => self.zone_not_reset(),
+            11 => self.away_and_back(),
+            12 => self.flapping(),
             _ => self.blocks_of_other_places(),
         }
     }
@@ -194,6 +196,60 @@ impl Draw<'_> {
         lives.push(last);
         lives.push(self.without(lost));
         lives
+    }
+
+    /// A drive is away while users write, and is put back in a later life, which a crash may cut
+    /// short; then another member is lost.
+    fn away_and_back(&mut self) -> Vec<Life> {
+        let (slot, lost) = self.two_slots();
+        let most = self.habits.steps_most;
+        let before = self.random.below(most);
+        let mut lives = vec![self.busy(before)];
+        for _ in 0..1 + self.random.below(2) {
+            let steps = self.random.below(most);
+            lives.push(Life { missing: vec![slot], ..self.busy(steps) });
+        }
+        for _ in 0..self.random.below(3) {
+            let most = pick(self.random, &[60, 200, 800]);
+            let steps = self.random.below(most);
+            let mut life = self.busy(steps);
+            life.missing = vec![slot];
+            self.returns(slot, &mut life);
+            lives.push(life);
+        }
+        let mut last = if self.chance(500) { self.busy(2 * most) } else { self.brief() };
+        self.returns(slot, &mut last);
+        lives.push(last);
+        lives.push(self.without(lost));
+        lives
+    }
+
+    /// A drive returns in this life. Its zones may take so long to reset that segments are
+    /// reclaimed meanwhile.
+    fn returns(&mut self, slot: usize, life: &mut Life) {
+        life.actors.insert(0, vec![Action::Readd, Action::Resume]);
+        if self.chance(400) {
+            let (on, times) = (On { command: Command::Reset, after: 0 }, 1 + self.random.below(4));
+            let action = slowed(slot, on, times);
+            life.timed.push(Timed { since: Since::Serving, steps: 0, action });
+        }
+    }
+
+    /// A drive is gone and back several times under load; then another member is lost.
+    fn flapping(&mut self) -> Vec<Life> {
+        let (slot, lost) = self.two_slots();
+        let steps = 500 + self.random.below(4 * self.habits.steps_most);
+        let mut busy = self.busy(steps);
+        let mut flaps = Vec::new();
+        for _ in 0..1 + self.random.below(5) {
+            let forgetting = self.chance(200);
+            flaps.push(Action::Pull { slot, too_many: false, forgetting });
+            flaps.push(Action::Sleep { us: self.random.below(20 * self.shape.latency_us) });
+            flaps.push(Action::Readd);
+            flaps.push(Action::Sleep { us: self.random.below(20 * self.shape.latency_us) });
+        }
+        busy.actors.push(flaps);
+        vec![busy, self.brief(), self.without(lost)]
     }
 
     /// More source drives of a rebuild are pulled than the redundancy covers, while users write.
