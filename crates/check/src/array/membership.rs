@@ -7,7 +7,7 @@ use crate::array::records::{Candidate, Placed, scan};
 use crate::drive::Drive;
 use crate::format::config::Config;
 use crate::format::fields::{Array, uuid_text};
-use crate::format::record::{Epoch, MemberState, Payload, Seal};
+use crate::format::record::{Epoch, MemberState, Payload, Record, Seal};
 use crate::format::roster::Roster;
 use crate::report::{Findings, Location, Problem};
 
@@ -108,8 +108,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
     for (candidate, state) in candidates.into_iter().zip(states) {
         let location = Location::drive(candidate.drive.number);
         let own = candidate.newest(None).expect("only drives with records are candidates").clone();
-        let same = |at: &Placed| (at.record.slot, at.record.member) == (own.slot, own.member);
-        if !candidate.records.iter().all(same) {
+        if !has_one_identity(&candidate.records, &own) {
             findings.add(location, Problem::IdentityChanged);
         }
         let state = match state {
@@ -131,6 +130,18 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
     }
     membership.note_missing(findings);
     membership
+}
+
+/// Whether all records of a drive are of one slot, and of one member at a time. A former member
+/// that was re-added has a new name in newer epochs; its former records remain until their zone is
+/// reset.
+fn has_one_identity(records: &[Placed], own: &Record) -> bool {
+    let is_own = |at: &&Placed| at.record.member == own.member;
+    let first = records.iter().filter(is_own).map(|at| at.record.epoch.number).min();
+    records.iter().all(|at| {
+        let former = first.is_some_and(|first| at.record.epoch.number < first);
+        at.record.slot == own.slot && (at.record.member == own.member || former)
+    })
 }
 
 impl Membership {
