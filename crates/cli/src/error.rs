@@ -10,7 +10,9 @@ use zoneweave_linux::fuse::FuseError;
 use zoneweave_linux::nbd::{EndpointError, ExportError};
 use zoneweave_linux::ublk::UblkError;
 use zoneweave_linux::{DriveError, FileDriveError, RingError};
-use zoneweave_raid::log::{AdminError, AssemblyError, CreateError, OpenError, ReplaceError};
+use zoneweave_raid::log::{
+    AdminError, AssemblyError, CreateError, MemberHealth, OpenError, ReplaceError,
+};
 use zoneweave_raid::raizn;
 use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
@@ -94,13 +96,13 @@ pub(crate) enum CliError {
     NoDrives { first: DriveError },
     #[error(
         "{error}; the array was not started and nothing was changed: make the drive usable, or start \
-         without it and take it out of service: --without {}",
+         without it, and the first write takes it out of service: --without {}",
         format::word(label)
     )]
     Unopened { label: String, error: DriveError },
     #[error(
         "{label} cannot be read: {status}; the array was not started and nothing was changed: make the \
-         drive usable, or start without it and take it out of service: --without {}",
+         drive usable, or start without it, and the first write takes it out of service: --without {}",
         format::word(label)
     )]
     Unreadable { label: String, status: Status },
@@ -134,6 +136,24 @@ pub(crate) enum CliError {
          first, or repeat with --yes-destroy"
     )]
     SlotInService { slot: usize, drive: String },
+    #[error(
+        "slot {slot} is {state} already{}",
+        if drive.is_empty() { String::new() } else { format!(" ({drive})") }
+    )]
+    NotVacant { slot: usize, drive: String, state: MemberHealth },
+    #[error("the last drive of slot {slot} is not known: name it, with --with DRIVE")]
+    NoFormerDrive { slot: usize },
+    #[error(
+        "the array is starting: repeat the command when `zoneweave array status` shows that it is \
+         served"
+    )]
+    Starting,
+    #[error(
+        "the array is not served, so no drive has to be taken offline or put back while clients use \
+         it: leave the drive out of `zoneweave serve`, or name it again; to take it out for good, use \
+         `zoneweave array fail`"
+    )]
+    OnlyServed,
     #[error(
         "{drive} cannot be a spare of array {name}: {error}; the array was not started: leave the \
          drive out, or give another one"
@@ -349,6 +369,8 @@ impl CliError {
             | Self::FormerMembers { .. }
             | Self::InService { .. }
             | Self::SlotInService { .. }
+            | Self::NotVacant { .. }
+            | Self::Replace(ReplaceError::NotOfSlot { .. })
             | Self::Incomplete { .. }
             | Self::SeveralMissing { .. }
             | Self::MissingShard { .. }
@@ -373,6 +395,7 @@ impl CliError {
             | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
             | Self::HidesMetadata { .. }
+            | Self::NoFormerDrive { .. }
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
@@ -381,6 +404,8 @@ impl CliError {
             | Self::ServerSilent { .. }
             | Self::ServerOfAnother { .. }
             | Self::Endpoint(EndpointError::Hung { .. })
+            | Self::OnlyServed
+            | Self::Starting
             | Self::NotServed { .. } => Exit::Unreachable,
             Self::Block(BlockError::Unrecoverable { .. })
             | Self::Store(StoreError::Damaged { .. } | StoreError::Unreadable { .. })

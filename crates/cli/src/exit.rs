@@ -29,6 +29,8 @@ pub(crate) enum Exit {
     ArrayDamaged,
     /// `status --check`: too few drives given, or served by somebody else.
     ArrayUnknown,
+    /// `status --check`: a server is assembling the array.
+    ArrayStarting,
 }
 
 impl Exit {
@@ -47,6 +49,7 @@ impl Exit {
             Self::ArrayFailed => 12,
             Self::ArrayDamaged => 13,
             Self::ArrayUnknown => 14,
+            Self::ArrayStarting => 15,
         }
     }
 

@@ -12,7 +12,7 @@ use zoneweave_raid::log::{
 use zoneweave_runtime::Nanos;
 
 use crate::conditions::is_present;
-use crate::control::{Claim, Client, GivenDrive, claim, socket_of};
+use crate::control::{Claim, Client, GivenDrive, ServedDrive, Starting, claim, socket_of};
 use crate::drives::paths::same_file;
 use crate::drives::space::{FullDisk, WRITE_BYTES, full_disk};
 use crate::error::CliError;
@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::{Access, Drives, NamedDrive, Session, Unopened, offer, random_number};
 use crate::shards::refuse_several;
-use crate::status::{OtherDrive, describe_drives};
+use crate::status::{OtherDrive, describe_drives, inactive_status};
 use crate::wait::{unless, until};
 use crate::writing::{with_presets, with_spares};
 use crate::zoned::refuse_zoned;
@@ -183,6 +183,8 @@ pub(crate) struct Started {
     pub config: ArrayConfig,
     /// The drives by slot.
     pub slots: Vec<Option<NamedDrive>>,
+    /// Former members among the drives given, with their slots.
+    pub former: Vec<(usize, NamedDrive)>,
     /// Drives given that are not members.
     pub others: Vec<OtherDrive>,
 }
@@ -190,7 +192,7 @@ pub(crate) struct Started {
 /// A start before its first write: the drives are locked, and their array is known.
 ///
 /// Everything that a start needs is opened while it is in this state, because the next step may
-/// take missing members out of service.
+/// write.
 pub(crate) struct Prepared {
     drives: Drives,
     survey: Survey,
@@ -250,8 +252,8 @@ pub(crate) fn prepare(
     Ok(Prepared { drives, survey, membership, options })
 }
 
-/// Refuses drives that were given and could not be opened: the reason may pass, and a start without
-/// them takes them out of service.
+/// Refuses drives that were given and could not be opened: the reason may pass, and the first write
+/// without them takes them out of service.
 pub(crate) fn refuse_unopened(drives: &mut Drives) -> Result<(), CliError> {
     match drives.unopened.is_empty() {
         true => Ok(()),
@@ -290,7 +292,25 @@ impl Prepared {
         &self.membership.config
     }
 
-    /// Starts the array, which takes missing members out of service. `stop` ends the start.
+    /// Answers for clients while the array is assembled.
+    pub(crate) fn starting(&self) -> Result<Starting, CliError> {
+        let status = inactive_status(&self.drives, &self.survey).ok_or(CliError::NoArray)?;
+        let members = &self.membership.members;
+        let found = self.drives.opened.iter().zip(&self.survey.drives);
+        let drives = found.filter_map(|(named, verdict)| match verdict.role {
+            DriveRole::Member { slot, .. } => Some(ServedDrive {
+                in_service: true,
+                member: members[slot.index()].uuid.to_string(),
+                path: named.path.clone(),
+                identity: named.identity,
+            }),
+            _ => None,
+        });
+        Ok(Starting { drives: drives.collect(), status: status.starting() })
+    }
+
+    /// Starts the array. Its first write takes missing members out of service. `stop` ends the
+    /// start.
     ///
     /// # Errors
     /// If it cannot be started, or is stopped.
@@ -304,9 +324,12 @@ impl Prepared {
         let opening = open_array(&session.handle, offer(&drives.opened), options);
         let (volume, report) = session.executor.run(unless(stop, opening))??;
         let mut slots = vec![None; membership.members.len()];
+        let mut former = Vec::new();
         for (verdict, named) in report.drives.iter().zip(&drives.opened) {
-            if let DriveRole::Member { slot, .. } = verdict.role {
-                slots[slot.index()] = Some(named.clone());
+            match verdict.role {
+                DriveRole::Member { slot, .. } => slots[slot.index()] = Some(named.clone()),
+                DriveRole::Stale { slot } => former.push((slot.index(), named.clone())),
+                _ => {}
             }
             if verdict.damaged_records > 0 {
                 output.warning(format_args!(
@@ -320,7 +343,7 @@ impl Prepared {
         for reason in &volume.status().writing.fell_back {
             output.detail(format_args!("not using the best write layout for the drives: {reason}"));
         }
-        Ok(Started { volume, config: membership.config, slots, others })
+        Ok(Started { volume, config: membership.config, slots, former, others })
     }
 }
 
@@ -371,7 +394,7 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
     }
 }
 
-/// Checks that every member but `but` is present, because a start without a member takes it out of
+/// Checks that every member but `but` is present, because a change without a member takes it out of
 /// service.
 ///
 /// # Errors

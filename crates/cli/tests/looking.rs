@@ -98,7 +98,7 @@ fn status_tells_how_many_more_drives_may_be_lost() {
         .complains("start a server without them");
     let server = place.serve("d/drive0 d/drive1 d/drive2");
     let served = place.run("array status d/drive0").exits(0).says("no other may be lost");
-    served.says("replace the 2 drives, one after the other");
+    served.says("bring back the drive of slot 3, which has missed no write yet");
     let three = place.run("array replace d/drive0 --slot 3 --with d/drive5").exits(0);
     three.says("any one more may be lost");
     server.stop();
@@ -230,7 +230,7 @@ fn what_is_to_be_typed_is_quoted_for_the_shell() {
     server.stop();
     let status = place.run(&format!("array status {drives}")).exits(0);
     let [first, second, third] = ["drive0", "drive1", "drive2"].map(path);
-    let readd = format!("replace {first} {second} --slot 2 --with {third} --yes-destroy");
+    let readd = format!("array online {first} {second} --slot 2 --with {third}");
     status.says(&readd);
 }
 

@@ -8,6 +8,7 @@ mod fs;
 mod looking;
 mod making;
 mod rest;
+mod returning;
 mod serving;
 mod soaking;
 mod starting;

@@ -21,13 +21,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::CliError;
 use crate::job::Job;
 
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{socket_of, sockets};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
-pub(crate) use server::{ControlServer, ControlSocket};
+pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};
 
 /// Time limit of a client for a server to take a connection, and for each of its messages. A
@@ -53,6 +54,18 @@ pub(crate) enum Request {
         /// Its slot.
         slot: usize,
     },
+    /// Take a member out of service and close its drive, which is to be put back.
+    Offline {
+        /// Its slot.
+        slot: usize,
+    },
+    /// Put the former drive of a slot back, with what it has.
+    Online {
+        /// The slot.
+        slot: usize,
+        /// Absolute path of the drive; that of the last drive of the slot by default.
+        drive: Option<PathBuf>,
+    },
     /// Put a drive into a slot and rebuild it.
     Replace {
         /// The slot.
@@ -67,6 +80,16 @@ pub(crate) enum Request {
     },
     /// Verify all data and parity.
     Scrub,
+}
+
+impl Response {
+    /// The end of a request.
+    fn of(outcome: Result<serde_json::Value, CliError>) -> Self {
+        match outcome {
+            Ok(result) => Self::Done { result },
+            Err(error) => Self::Failed { exit: error.exit().code(), message: error.to_string() },
+        }
+    }
 }
 
 /// The version of requests and answers.

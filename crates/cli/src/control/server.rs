@@ -1,5 +1,6 @@
 //! The server side: connections as tasks on the ring that also runs the drives.
 
+use std::cell::OnceCell;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
@@ -12,11 +13,14 @@ use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BlockCount};
 
-use super::service::Service;
-use super::{PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, directory, socket_of};
+use super::service::{Service, remote_result};
+use super::{
+    PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, ServedDrive, directory, socket_of,
+};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::Job;
+use crate::status::ArrayStatus;
 use crate::wait::until;
 
 /// Clients served at once; more wait in the kernel.
@@ -34,8 +38,8 @@ const PROGRESS_PERIOD: Nanos = Nanos::from_millis(200);
 /// Pause after the kernel refused to accept a connection.
 const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
 
-/// The control socket of a server that starts: clients can connect, and wait for their greeting.
-/// It is removed with this.
+/// The control socket of a server that prepares to start: clients can connect, and wait for their
+/// greeting. It is removed with this.
 pub(crate) struct ControlSocket {
     listener: Listener,
 }
@@ -43,6 +47,25 @@ pub(crate) struct ControlSocket {
 /// The control socket of a running server; it is removed with this.
 pub(crate) struct ControlServer {
     closing: Gate,
+    service: Rc<OnceCell<Rc<Service>>>,
+}
+
+/// What a server knows while its array is assembled.
+pub(crate) struct Starting {
+    /// The drives that it has open.
+    pub(crate) drives: Vec<ServedDrive>,
+    pub(crate) status: ArrayStatus,
+}
+
+impl Starting {
+    /// The answer to a request.
+    fn answer(&self, request: &Request) -> Response {
+        let result = match request {
+            Request::Status => remote_result(&self.status),
+            _ => Err(CliError::Starting),
+        };
+        Response::of(result)
+    }
 }
 
 impl ControlSocket {
@@ -56,24 +79,31 @@ impl ControlSocket {
         Ok(Self { listener: Listener::start(&Endpoint::Unix(socket))? })
     }
 
-    /// Answers requests.
-    pub(crate) fn serve(self, ring: &Ring, handle: &Handle, service: Rc<Service>) -> ControlServer {
+    /// Answers requests: until [`ControlServer::started`] with the status of a start.
+    pub(crate) fn serve(self, ring: &Ring, handle: &Handle, starting: Starting) -> ControlServer {
         let closing = Gate::new();
+        let service = Rc::new(OnceCell::new());
         let connections = Connections {
             ring: ring.clone(),
             handle: handle.clone(),
-            service,
+            starting: Rc::new(starting),
+            service: service.clone(),
             places: Semaphore::new(CONNECTIONS),
         };
         let closed = closing.clone();
         handle.spawn("control listener", async move {
             until(closed.wait(), connections.listen(self.listener)).await;
         });
-        ControlServer { closing }
+        ControlServer { closing, service }
     }
 }
 
 impl ControlServer {
+    /// The array is in service: answers all requests from now on.
+    pub(crate) fn started(&self, service: Rc<Service>) {
+        assert!(self.service.set(service).is_ok(), "an array starts once");
+    }
+
     /// Stops listening and removes the socket.
     pub(crate) fn close(&self) {
         self.closing.open();
@@ -83,7 +113,8 @@ impl ControlServer {
 struct Connections {
     ring: Ring,
     handle: Handle,
-    service: Rc<Service>,
+    starting: Rc<Starting>,
+    service: Rc<OnceCell<Rc<Service>>>,
     places: Semaphore,
 }
 
@@ -115,7 +146,8 @@ impl Connections {
 struct Connection {
     ring: Ring,
     handle: Handle,
-    service: Rc<Service>,
+    starting: Rc<Starting>,
+    service: Rc<OnceCell<Rc<Service>>>,
     socket: Descriptor,
 }
 
@@ -124,13 +156,15 @@ impl Connection {
         Self {
             ring: connections.ring.clone(),
             handle: connections.handle.clone(),
+            starting: connections.starting.clone(),
             service: connections.service.clone(),
             socket: Rc::new(socket),
         }
     }
 
     async fn run(self) -> io::Result<()> {
-        let drives = self.service.drives();
+        let service = self.service.get();
+        let drives = service.map_or_else(|| self.starting.drives.clone(), |it| it.drives());
         self.send(&Response::Hello { version: PROTOCOL_VERSION, drives }).await?;
         let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
         let Some(line) = received.transpose()?.flatten() else { return Ok(()) };
@@ -141,28 +175,25 @@ impl Connection {
                 return self.send(&Response::Failed { exit: Exit::Usage.code(), message }).await;
             }
         };
+        let Some(service) = self.service.get().cloned() else {
+            return self.send(&self.starting.answer(&request)).await;
+        };
         // The work is a task of its own: it continues if the client disconnects.
-        let service = self.service.clone();
-        let rebuild = matches!(request, Request::Replace { .. });
+        let of_service = service.clone();
+        let rebuild = matches!(request, Request::Replace { .. } | Request::Online { .. });
         let mut work = pin!(
-            self.handle.spawn("control request", async move { service.answer(request).await })
+            self.handle.spawn("control request", async move { of_service.answer(request).await })
         );
         let outcome = loop {
             match until(self.handle.sleep(PROGRESS_PERIOD), work.as_mut()).await {
                 Some(outcome) => break outcome,
                 None => {
-                    let job = self.service.progress(rebuild).unwrap_or(Job { done: 0, total: 1 });
+                    let job = service.progress(rebuild).unwrap_or(Job { done: 0, total: 1 });
                     self.send(&Response::Progress { job }).await?;
                 }
             }
         };
-        self.send(&match outcome {
-            Ok(result) => Response::Done { result },
-            Err(error) => {
-                Response::Failed { exit: error.exit().code(), message: error.to_string() }
-            }
-        })
-        .await
+        self.send(&Response::of(outcome)).await
     }
 
     /// Receives the first line; `None` if it is missing or too long.
@@ -178,6 +209,7 @@ impl Connection {
                 return Ok(None);
             }
             filled += count;
+            assert!(filled <= REQUEST_BYTES, "the kernel received {filled} bytes");
             let received = &buffer.as_ref()[..filled];
             if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
                 return Ok(Some(received[..end].to_vec()));
@@ -194,3 +226,6 @@ impl Connection {
         sent.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
     }
 }
+
+#[cfg(test)]
+mod tests;

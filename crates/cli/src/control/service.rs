@@ -1,10 +1,12 @@
-//! The requests to a server: status, fail, replace, scrub, and spares.
+//! The requests to a server: status, fail, offline, online, replace, scrub, and spares.
 
+mod online;
 mod replace;
 mod spares;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt::Display;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use serde_json::Value;
@@ -28,6 +30,7 @@ use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, served_status};
 use crate::wait::until;
+use online::Returning;
 use spares::KeptSpare;
 
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
@@ -57,9 +60,13 @@ pub(crate) struct Service {
     states: RefCell<Vec<MemberHealth>>,
     /// Errors of each member at the last check.
     errors: RefCell<Vec<MemberErrors>>,
+    /// Former members that return at the start.
+    former: RefCell<Vec<Returning>>,
+    /// Paths of the drives that were taken out of service to be put back, by slot.
+    offline: RefCell<Vec<(usize, PathBuf)>>,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
-    /// Replacements, with the UUIDs as members that their drives get when they begin.
+    /// Replacements and returns, with the UUIDs as members that their drives get when they begin.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Events to report.
     news: RefCell<Vec<String>>,
@@ -111,6 +118,8 @@ impl Service {
             spares: RefCell::default(),
             states: RefCell::default(),
             errors: RefCell::default(),
+            former: RefCell::default(),
+            offline: RefCell::default(),
             resumes: Cell::default(),
             waiting: RefCell::default(),
             news: RefCell::default(),
@@ -192,6 +201,14 @@ impl Service {
                 self.volume.fail(slot).await?;
                 remote_result(&self.status().await)
             }
+            Request::Offline { slot } => {
+                self.take_offline(slot).await?;
+                remote_result(&self.status().await)
+            }
+            Request::Online { slot, drive } => {
+                self.bring_online(slot, drive.as_deref()).await?;
+                remote_result(&self.status().await)
+            }
             Request::Replace { slot, drive, destroy, by_name } => {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
@@ -245,8 +262,8 @@ impl Service {
         self.others.iter().filter(is_left_out).cloned().collect()
     }
 
-    /// Resumes a rebuild that a restart interrupted. The status shows that at once, before the
-    /// returned task has run.
+    /// Resumes a rebuild that a restart interrupted, and re-adds former members. The status shows
+    /// that at once, before the returned task has run.
     pub(crate) fn resume(self: Rc<Self>) -> impl Future<Output = ()> {
         let members = self.volume.status().members;
         let rebuilding = members
@@ -257,18 +274,21 @@ impl Service {
             rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
         self.resumes.set(!places.is_empty());
         async move {
-            if places.is_empty() {
-                return;
+            if !places.is_empty() {
+                self.resume_rebuild(&places.join(", ")).await;
             }
-            let places = places.join(", ");
-            self.note(format_args!("{places}: the interrupted rebuild goes on"));
-            let resumed = self.volume.resume_rebuild().await;
-            self.resumes.set(false);
-            match resumed {
-                Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
-                Err(error) => {
-                    self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
-                }
+            self.return_former().await;
+        }
+    }
+
+    async fn resume_rebuild(&self, places: &str) {
+        self.note(format_args!("{places}: the interrupted rebuild goes on"));
+        let resumed = self.volume.resume_rebuild().await;
+        self.resumes.set(false);
+        match resumed {
+            Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
+            Err(error) => {
+                self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
             }
         }
     }
@@ -321,7 +341,7 @@ fn outcome(report: &ScrubReport) -> String {
 }
 
 /// A result as JSON.
-fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
+pub(super) fn remote_result<T: serde::Serialize>(value: &T) -> Result<serde_json::Value, CliError> {
     serde_json::to_value(value)
         .map_err(|error| CliError::System { action: "encode the result", error: error.into() })
 }

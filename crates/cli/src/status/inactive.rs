@@ -64,6 +64,13 @@ pub(crate) enum Unknown {
 }
 
 impl ArrayStatus {
+    /// The status while a server assembles the array.
+    pub(crate) fn starting(self) -> Self {
+        let why = Some("a server is assembling it".to_owned());
+        let action = Some("none: repeat this in a moment".to_owned());
+        Self { health: Health::Starting, why, action, losses_left: None, ..self }
+    }
+
     /// The status if another process has the drives and gives no status: their superblocks may be
     /// outdated.
     pub(crate) fn unknown(self, unknown: &Unknown) -> Self {
@@ -184,8 +191,8 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
             format!("says that it is slot {}, as another drive does: leave the copy out", slot.0)
         }
         DriveRole::Stale { slot } => format!(
-            "was {slot} of this array and missed writes; to re-add it: zoneweave array replace \
-             DRIVE... --slot {} --with {} --yes-destroy",
+            "was {slot} of this array and missed writes; a server re-adds it at its start, or: \
+             zoneweave array online DRIVE... --slot {} --with {}",
             slot.0,
             word(path.display())
         ),

@@ -5,7 +5,8 @@
 //! | all online, and every block could be read | HEALTHY | |
 //! | all others are being rebuilt | REBUILDING | none |
 //! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, at once |
-//! | a slot has no drive, and a spare or a replacement waits for it | DEGRADED | none |
+//! | a slot has no drive, and a spare, a replacement or its drive waits for it | DEGRADED | none |
+//! | a drive is missing, and has missed nothing yet | DEGRADED | bring it back |
 //! | a rebuild has stopped, or the array is not served | DEGRADED | restart or serve it |
 //! | blocks could not be read | DAMAGED | restore them; and as above |
 //! | writes have stopped, or the array cannot start | FAILED | bring drives back |
@@ -176,9 +177,7 @@ impl Facts<'_> {
         };
         let waits = |slot: &&u8| self.waiting.iter().any(|waiting| waiting.slot == **slot);
         let spare = self.spares.iter().filter(|spare| spare.state == SpareState::Waiting);
-        let mut coming: Vec<_> = (self.waiting.iter())
-            .map(|waiting| format!("{} waits to replace slot {}", waiting.drive, waiting.slot))
-            .collect();
+        let mut coming: Vec<_> = (self.waiting.iter()).map(WaitingStatus::text).collect();
         let vacant = out.iter().filter(|slot| !waits(slot)).copied();
         let mut uncovered = Vec::new();
         let mut spare = spare.map(SpareStatus::shown);
@@ -189,6 +188,14 @@ impl Facts<'_> {
             }
         }
         let coming = coming.join("; ");
+        let missing = self.slots_in(&[MemberHealth::Missing]);
+        if let Some(slot) = uncovered.iter().find(|slot| missing.contains(slot)) {
+            // Nothing was written since the start, so its drive counts as soon as it is back.
+            return format!(
+                "{running}bring back the drive of slot {slot}, which has missed no write yet: {}",
+                online(*slot)
+            );
+        }
         match uncovered[..] {
             [] => format!("{NOTHING}{running}{coming}; do not remove another drive"),
             [slot] => {
@@ -223,6 +230,11 @@ fn unserved(out: &[u8], missing: &[u8], losses_left: usize) -> String {
 /// The command that replaces the drive of a slot.
 fn replace(slot: u8) -> String {
     format!("zoneweave array replace {DRIVES} --slot {slot} --with NEWDRIVE")
+}
+
+/// The command that brings the drive of a slot back.
+fn online(slot: u8) -> String {
+    format!("zoneweave array online {DRIVES} --slot {slot} --with ITS_DRIVE")
 }
 
 #[cfg(test)]

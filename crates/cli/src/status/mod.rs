@@ -33,6 +33,8 @@ pub(crate) use zoned::{LogicalZones, inactive_zoned_status};
 pub(crate) enum Health {
     /// Every member is online.
     Healthy,
+    /// A server is assembling it.
+    Starting,
     /// Members are being rebuilt, and no other is missing.
     Rebuilding,
     /// Members are missing; nothing is lost.
@@ -49,6 +51,7 @@ impl Health {
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Healthy => "HEALTHY",
+            Self::Starting => "STARTING",
             Self::Rebuilding => "REBUILDING",
             Self::Degraded => "DEGRADED",
             Self::Damaged => "DAMAGED",
@@ -61,6 +64,7 @@ impl Health {
     const fn check(self) -> Exit {
         match self {
             Self::Healthy => Exit::Done,
+            Self::Starting => Exit::ArrayStarting,
             Self::Rebuilding => Exit::ArrayRebuilding,
             Self::Degraded => Exit::ArrayDegraded,
             Self::Damaged => Exit::ArrayDamaged,
@@ -203,7 +207,7 @@ pub(crate) struct ServerStatus {
     pub rebuild: Option<Job>,
     /// At the rate of the last half minute.
     pub rebuild_left_ns: Option<u64>,
-    /// Replacements that wait for another rebuild or a scrub to end.
+    /// Drives that wait for another rebuild or a scrub to end before they take their slots.
     #[serde(default)]
     pub waiting: Vec<WaitingStatus>,
     pub spares: Vec<SpareStatus>,
@@ -232,11 +236,22 @@ impl SpareStatus {
     }
 }
 
-/// A drive that waits to replace a slot.
+/// A drive that waits for its slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct WaitingStatus {
     pub slot: u8,
     pub drive: String,
+    /// Whether it was in this slot before, and keeps what it has.
+    #[serde(default)]
+    pub returns: bool,
+}
+
+impl WaitingStatus {
+    /// What it waits for, in words.
+    fn text(&self) -> String {
+        let waits = if self.returns { "returns to" } else { "waits to replace" };
+        format!("{} {waits} slot {}", self.drive, self.slot)
+    }
 }
 
 /// Write commands and open segments of a server.

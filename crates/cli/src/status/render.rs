@@ -91,7 +91,7 @@ fn losses(members: &[MemberStatus], left: usize) -> String {
 fn tone(health: Health) -> Tone {
     match health {
         Health::Healthy => Tone::Good,
-        Health::Rebuilding | Health::Degraded | Health::Unknown => Tone::Warning,
+        Health::Starting | Health::Rebuilding | Health::Degraded | Health::Unknown => Tone::Warning,
         Health::Damaged | Health::Failed => Tone::Bad,
     }
 }
@@ -99,6 +99,9 @@ fn tone(health: Health) -> Tone {
 fn headline(status: &ArrayStatus, output: &Output) {
     let served = match &status.server {
         Some(server) => format!("up {}", span(server.uptime_ns)),
+        None if status.health == Health::Starting => {
+            "being started; state from its superblocks".to_owned()
+        }
         None => "not served; state from its superblocks".to_owned(),
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();

@@ -4,6 +4,7 @@ mod check;
 pub(crate) mod create;
 mod fail;
 mod list;
+mod online;
 mod replace;
 mod scrub;
 mod status;
@@ -24,6 +25,10 @@ pub(crate) enum Verb {
     Replace(replace::Replace),
     /// Take a drive out of service
     Fail(fail::Fail),
+    /// Take a drive of a served array out of service for a while, to be put back by `online`
+    Offline(online::Offline),
+    /// Put the former drive of a slot back; only what it missed is copied
+    Online(online::Online),
     /// Read and verify all data and parity, and repair damage
     Scrub(scrub::Scrub),
     /// Check the raw media of an array that is not served (read-only)
@@ -38,6 +43,8 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Status(status) => status::run(&status, output),
         Verb::Replace(replace) => replace::run(&replace, output),
         Verb::Fail(fail) => fail::run(&fail, output),
+        Verb::Offline(offline) => online::offline(&offline, output),
+        Verb::Online(online) => online::online(&online, output),
         Verb::Scrub(scrub) => scrub::run(&scrub, output),
         Verb::Check(check) => check::run(&check, output),
         Verb::List(list) => list::run(&list, output),

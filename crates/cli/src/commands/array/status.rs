@@ -26,7 +26,7 @@ pub(crate) struct StatusOf {
     drives: Vec<PathBuf>,
     /// Exit with the health: 0 healthy, 10 rebuilding, 11 degraded, 12 failed, 13 damaged (blocks
     /// could not be read). 14: unknown, as too few drives are named or another user serves them.
-    /// 5: the server does not answer
+    /// 15: a server is assembling it. 5: the server does not answer
     #[arg(long)]
     check: bool,
 }

@@ -22,7 +22,7 @@ use crate::writing::with_spares;
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Why a former member is no spare.
-const USELESS_SPARE: &str = "it was a member of this array and missed writes; `zoneweave array replace` re-adds it to a slot";
+const USELESS_SPARE: &str = "it was a member of this array: it returns to its slot, or takes another one by `zoneweave array replace`";
 
 /// An array that is about to start: its drives are locked, and its control socket listens. Nothing
 /// is written yet.
@@ -77,15 +77,19 @@ impl Prepared {
         output: &Output,
     ) -> Result<Engine, CliError> {
         let Self { start, control, spares, useless_spares, rebuild_limit } = self;
-        let Started { volume, config, slots, others } = start.assemble(session, stop, output)?;
-        volume.limit_rebuild(rebuild_limit);
         let (ring, handle) = (&session.ring, &session.handle);
+        // A large array takes a while to assemble, and its status says so.
+        let control = control.serve(ring, handle, start.starting()?);
+        let Started { volume, config, slots, former, others } =
+            start.assemble(session, stop, output)?;
+        volume.limit_rebuild(rebuild_limit);
         let service = Service::new(ring, handle, config.clone(), volume, slots, others);
+        service.expect_back(former)?;
         let service = Rc::new(service);
         for path in &useless_spares {
             service.refuse_spare(path, USELESS_SPARE);
         }
-        let control = control.serve(ring, handle, service.clone());
+        control.started(service.clone());
         Ok(Engine { config, service, control, spares })
     }
 }
@@ -95,8 +99,8 @@ impl Engine {
         self.service.volume()
     }
 
-    /// Registers the front ends, resumes an interrupted rebuild and adds the spares. Returns the
-    /// status.
+    /// Registers the front ends, resumes an interrupted rebuild, re-adds former members and adds
+    /// the spares. Returns the status.
     pub(super) fn serve(
         &mut self,
         session: &Session,

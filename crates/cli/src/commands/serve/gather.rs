@@ -1,7 +1,7 @@
 //! The drives to start with: those given, and those that appear in time.
 //!
-//! At boot, drives appear one after the other. A start that waits for none of them would take the
-//! late ones out of service.
+//! At boot, drives appear one after the other. After a start that waits for none of them, the first
+//! write takes the late ones out of service.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -103,8 +103,8 @@ pub(crate) struct Served {
     /// Drives of the array, or of all shards of a volume, in any order
     #[arg(value_name = "DRIVE", required = true)]
     pub drives: Vec<PathBuf>,
-    /// Start without this drive, which takes it out of service; `any`: without all drives that
-    /// cannot be opened. By default one such drive refuses the start
+    /// Start without this drive: the first write takes it out of service. `any`: without all drives
+    /// that cannot be opened. By default one such drive refuses the start
     #[arg(long, value_name = "DRIVE|any")]
     pub without: Vec<PathBuf>,
     /// Wait this long for drives that do not exist yet, e.g. 30s at boot. Members that were not

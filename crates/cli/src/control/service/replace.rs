@@ -46,7 +46,7 @@ impl Service {
     }
 
     /// Refuses a slot that does not exist, and a drive that is in service.
-    fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
+    pub(super) fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
         let members = self.volume.status().members;
         if slot >= members.len() {
             return Err(AdminError::NoSuchSlot { slot, columns: members.len() }.into());
@@ -88,7 +88,8 @@ impl Service {
         self.note(format_args!("{before}: to be replaced by {drive}"));
         // Before it is a member, so that the status names the drive as soon as it is.
         self.slots.waits(uuid.to_string(), named.clone());
-        let waiting = WaitingStatus { slot: u8::try_from(slot).unwrap_or(u8::MAX), drive };
+        let slot_number = u8::try_from(slot).unwrap_or(u8::MAX);
+        let waiting = WaitingStatus { slot: slot_number, drive, returns: false };
         self.waiting.borrow_mut().push((uuid.to_string(), waiting));
         let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
@@ -103,7 +104,7 @@ impl Service {
     }
 
     /// A slot with its drive.
-    fn place(&self, slot: usize) -> String {
+    pub(super) fn place(&self, slot: usize) -> String {
         let members = self.volume.status().members;
         place(
             slot,

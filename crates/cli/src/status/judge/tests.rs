@@ -77,13 +77,16 @@ fn a_rebuild_that_runs_or_resumes_asks_for_nothing() {
 #[test]
 fn a_drive_that_is_coming_is_named_and_none_is_asked_for() {
     let states = [Online, Failed, Rebuilding];
-    let waiting = [WaitingStatus { slot: 1, drive: "/n".to_owned() }];
+    let waiting = [WaitingStatus { slot: 1, drive: "/n".to_owned(), returns: false }];
     let (health, _, action) = of(&states, Facts { waiting: &waiting, ..RUNS });
     assert_eq!(health, Health::Degraded);
     assert_eq!(
         action,
         "none: slot 2 being rebuilt; /n waits to replace slot 1; do not remove another drive"
     );
+    let waiting = [WaitingStatus { returns: true, ..waiting[0].clone() }];
+    let (_, _, action) = of(&[Online, Failed, Online], Facts { waiting: &waiting, ..SERVED });
+    assert_eq!(action, "none: /n returns to slot 1; do not remove another drive");
     let spares = [spare("/s", SpareState::Waiting)];
     let (_, _, action) = of(&states, Facts { spares: &spares, ..RUNS });
     assert!(action.contains("the spare /s is to replace slot 1"), "{action}");
@@ -95,6 +98,18 @@ fn a_drive_that_is_coming_is_named_and_none_is_asked_for() {
     assert!(action.contains("replace the drive of slot 1: zoneweave"), "{action}");
     let (_, why, _) = of(&[Online], Facts { spares: &useless, ..SERVED });
     assert_eq!(why, "", "a healthy array has no reason to be ill");
+}
+
+/// A start without a member takes it out of service before the first write, not before.
+#[test]
+fn a_drive_that_missed_nothing_is_to_be_brought_back() {
+    let (health, why, action) = of(&[Online, Missing, Online], SERVED);
+    assert_eq!((health, &why[..]), (Health::Degraded, "slot 1 missing"));
+    let end = "online DRIVE... --slot 1 --with ITS_DRIVE";
+    assert!(action.starts_with("bring back the drive of slot 1"), "{action}");
+    assert!(action.ends_with(end), "{action}");
+    let (_, _, action) = of(&[Failed, Missing, Online, Online], SERVED);
+    assert!(action.ends_with(end), "{action}");
 }
 
 #[test]

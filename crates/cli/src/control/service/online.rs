@@ -1,0 +1,137 @@
+//! Takes drives out of service for a while, and puts them back with what they have.
+//!
+//! A drive that comes back gets what it missed and nothing else. Its path is remembered, as its
+//! file is closed meanwhile: the drive may be unplugged.
+
+use std::path::{Path, PathBuf};
+
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{AdminError, MemberStatus};
+
+use super::Service;
+use crate::conditions::explained;
+use crate::error::CliError;
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
+use crate::status::WaitingStatus;
+
+/// A former member that is to return to its slot.
+pub(super) struct Returning {
+    slot: usize,
+    uuid: MemberUuid,
+    named: NamedDrive,
+}
+
+impl Service {
+    /// Registers former members that were found at the start, unless their slots have other drives.
+    pub(crate) fn expect_back(&self, former: Vec<(usize, NamedDrive)>) -> Result<(), CliError> {
+        let members = self.volume.status().members;
+        for (slot, named) in former {
+            if members[slot].state.is_in_service() {
+                continue;
+            }
+            let returning = Returning { slot, uuid: MemberUuid(random_uuid()?), named };
+            self.wait_for_slot(&returning);
+            self.former.borrow_mut().push(returning);
+        }
+        Ok(())
+    }
+
+    /// Puts back the former members that were found at the start.
+    pub(super) async fn return_former(&self) {
+        let former = self.former.take();
+        for returning in former {
+            // The log has the outcome.
+            let _returned = self.put_back(returning).await;
+        }
+    }
+
+    /// Takes a member out of service, and closes its drive.
+    pub(super) async fn take_offline(&self, slot: usize) -> Result<(), CliError> {
+        let member = self.member_of(slot)?;
+        let (named, place) = (self.slots.of(&member), self.place(slot));
+        self.volume.fail(slot).await?;
+        let Some(named) = named else { return Ok(()) };
+        self.note(format_args!("{place}: taken offline"));
+        self.slots.forget(&named.path);
+        let mut offline = self.offline.borrow_mut();
+        offline.retain(|(other, _)| *other != slot);
+        offline.push((slot, named.path));
+        Ok(())
+    }
+
+    /// Puts the former drive of a slot back.
+    pub(super) async fn bring_online(
+        &self,
+        slot: usize,
+        drive: Option<&Path>,
+    ) -> Result<(), CliError> {
+        let member = self.member_of(slot)?;
+        if member.state.is_in_service() {
+            let (drive, state) = (self.slots.label_of(&member), member.state);
+            return Err(CliError::NotVacant { slot, drive, state });
+        }
+        let path = drive.map(Path::to_owned).or_else(|| self.last_path(slot, &member));
+        let path = path.ok_or(CliError::NoFormerDrive { slot })?;
+        self.refuse_in_service(slot, &path)?;
+        let opening = self.openings.acquire().await;
+        Drive::inspect_in_thread(&self.ring, &path).await?;
+        // Again, since another request may have used it meanwhile.
+        self.refuse_in_service(slot, &path)?;
+        let forgotten = self.slots.forget(&path);
+        let drive = Drive::open_in_thread(&self.ring, &self.handle, &path).await?;
+        drop(opening);
+        let named = NamedDrive::new(path.display().to_string(), drive, &self.handle);
+        refuse_worse_way_in_thread(&named, &self.ring, &self.handle).await?;
+        let returning = Returning { slot, uuid: MemberUuid(random_uuid()?), named: named.clone() };
+        self.wait_for_slot(&returning);
+        let returned = self.put_back(returning).await;
+        match (&returned, forgotten) {
+            (Ok(()), _) => self.offline.borrow_mut().retain(|(other, _)| *other != slot),
+            (Err(_), Some(failed_member)) => self.slots.put(failed_member, named),
+            (Err(_), None) => {}
+        }
+        self.slots.keep(&self.volume.status().members);
+        returned
+    }
+
+    /// Shows a drive that returns, before it is a member.
+    fn wait_for_slot(&self, returning: &Returning) {
+        let Returning { slot, uuid, named } = returning;
+        let drive = named.path.display().to_string();
+        self.slots.waits(uuid.to_string(), named.clone());
+        let slot = u8::try_from(*slot).unwrap_or(u8::MAX);
+        let waiting = WaitingStatus { slot, drive, returns: true };
+        self.waiting.borrow_mut().push((uuid.to_string(), waiting));
+    }
+
+    async fn put_back(&self, returning: Returning) -> Result<(), CliError> {
+        let Returning { slot, uuid, named } = returning;
+        let drive = named.path.display();
+        self.note(format_args!("slot {slot}: {drive} returns, and gets what it missed"));
+        let returned = self.volume.readd(slot, named.member.clone(), uuid).await;
+        self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
+        self.slots.ends_waiting(&uuid.to_string());
+        let returned =
+            returned.map_err(|error| explained(error, slot, &named, &self.volume.status()));
+        match &returned {
+            Ok(()) => self.note(format_args!("slot {slot}: {drive} has what it missed")),
+            Err(error) => self.note(format_args!("slot {slot}: {drive} does not return: {error}")),
+        }
+        returned
+    }
+
+    fn member_of(&self, slot: usize) -> Result<MemberStatus, CliError> {
+        let members = self.volume.status().members;
+        let columns = members.len();
+        let member = members.into_iter().nth(slot);
+        Ok(member.ok_or(AdminError::NoSuchSlot { slot, columns })?)
+    }
+
+    /// Path of the last drive of a slot.
+    fn last_path(&self, slot: usize, member: &MemberStatus) -> Option<PathBuf> {
+        let offline = self.offline.borrow();
+        let path = offline.iter().find(|(other, _)| *other == slot).map(|(_, path)| path.clone());
+        path.or_else(|| self.slots.of(member).map(|named| named.path))
+    }
+}
