@@ -2,9 +2,6 @@
 
 use zoneweave_filestore::{Hints, Lifetime};
 
-use super::error::Error;
-use super::guard::given;
-use super::writer::{Writer, on_writer};
 use crate::failure::Failure;
 
 /// Hints for placement: `zw_fs_hints`.
@@ -25,20 +22,5 @@ impl CHints {
         let lifetime = Lifetime::from_number(self.lifetime).ok_or_else(unknown)?;
         let level = (self.level != NO_LEVEL).then_some(self.level);
         Ok(Hints { lifetime, level, expected_bytes: 0 })
-    }
-}
-
-/// Sets hints for later blocks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn zw_fs_set_hints(writer: *mut Writer, hints: *const CHints) -> *mut Error {
-    // SAFETY: The header obliges callers.
-    unsafe {
-        on_writer(writer, |writer| {
-            let hints = given(hints, "hints")?.checked()?;
-            writer.call(async move |file| {
-                file.set_hints(hints);
-                Ok(())
-            })
-        })
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod guard;
 mod hints;
 mod names;
+mod placement;
 mod reader;
 mod store;
 mod writer;
@@ -19,11 +20,12 @@ pub use entries::{
     zw_fs_list,
 };
 pub use error::{Error, zw_fs_error_code, zw_fs_error_free, zw_fs_error_message};
-pub use hints::{CHints, zw_fs_set_hints};
+pub use hints::CHints;
 pub use names::{
     Space, Stat, zw_fs_link, zw_fs_mkdir, zw_fs_rename, zw_fs_rmdir, zw_fs_space_of,
     zw_fs_stat_path, zw_fs_unlink,
 };
+pub use placement::zw_fs_set_hints;
 pub use reader::{Reader, zw_fs_open_file, zw_fs_read_at, zw_fs_reader_close, zw_fs_reader_length};
 pub use store::{Fs, zw_fs_close, zw_fs_open, zw_fs_version};
 pub use writer::{
