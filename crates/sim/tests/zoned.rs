@@ -1,4 +1,4 @@
-//! Histories of the zoned volume, and its conformance.
+//! Histories of the zoned volume.
 
 use zoneweave_sim::simulate::{Mix, Tally, generate, is_possible, note_panics, run};
 
@@ -16,6 +16,7 @@ fn mix(swarm: bool) -> Mix {
 
 #[test]
 fn fresh_histories_pass() {
+    crate::report_marks::report_marks();
     note_panics();
     let first = number("ZONEWEAVE_SEED", 0);
     let (mut tally, mut impossible, mut failures) = (Tally::default(), 0, Vec::new());

@@ -645,6 +645,56 @@ marks! {
     ScrubRenewedRecords = "scrub.records_renewed",
     /// A scrub cannot read a group at once and reads it chunk by chunk.
     ScrubChunkByChunk = "scrub.chunk_by_chunk",
+    /// Zoned volume: a lost block is decoded from the parity of a complete stripe.
+    ZonedDecodedWhole = "zoned.decoded_whole",
+    /// Zoned volume: a lost block is decoded from logged parity.
+    ZonedDecodedPartial = "zoned.decoded_partial",
+    /// Zoned volume: a crash left blocks behind the readable part of a zone.
+    ZonedJunkLeft = "zoned.junk_left",
+    /// Zoned volume: a start replaces a few damaged blocks by relocated ones.
+    ZonedDamageReplaced = "zoned.damage_replaced",
+    /// Zoned volume: a start completes a reset.
+    ZonedResetCompleted = "zoned.reset_completed",
+    /// Zoned volume: a crash left nothing readable of a zone, but something in its columns.
+    ZonedNothingReadable = "zoned.nothing_readable",
+    /// Zoned volume: a start completes a finish.
+    ZonedFinishCompleted = "zoned.finish_completed",
+    /// Zoned volume: a start finishes a zone with too much junk.
+    ZonedFinishedForJunk = "zoned.finished_for_junk",
+    /// Zoned volume: a start finishes a zone for want of active zones.
+    ZonedFinishedForActive = "zoned.finished_for_active",
+    /// Zoned volume: a parity log has records of a mount that does not count.
+    ZonedOtherMount = "zoned.other_mount",
+    /// Zoned volume: a block goes to the parity log, since its place holds junk.
+    ZonedBlockRelocated = "zoned.block_relocated",
+    /// Zoned volume: a checkpoint of a parity log repeats relocated blocks.
+    ZonedRelocatedRepeated = "zoned.relocated_repeated",
+    /// Zoned volume: a parity log goes on in its next zone.
+    ZonedLogSwitched = "zoned.log_switched",
+    /// Zoned volume: a checkpoint of a parity log waits for writes with records in it.
+    ZonedCheckpointAwaits = "zoned.checkpoint_awaits",
+    /// Zoned volume: a zone is flushed so that its next write leaves little junk.
+    ZonedFlushedBehind = "zoned.flushed_behind",
+    /// Zoned volume: a FUA write waits for a flush that another task began.
+    ZonedFlushAwaited = "zoned.flush_awaited",
+    /// Zoned volume: a write waits for active zones of the drives.
+    ZonedActiveAwaited = "zoned.active_awaited",
+    /// Zoned volume: a write to an empty zone waits for an earlier one to another empty zone.
+    ZonedActivationOrdered = "zoned.activation_ordered",
+    /// Zoned volume: a write waits for space in a parity log.
+    ZonedLogAwaited = "zoned.log_awaited",
+    /// Zoned volume: a reset waits for reads.
+    ZonedReadersAwaited = "zoned.readers_awaited",
+    /// Zoned volume: a read reconstructs a block.
+    ZonedReadDecoded = "zoned.read_decoded",
+    /// Zoned volume: a report waits for commands that it shows.
+    ZonedReportAwaited = "zoned.report_awaited",
+    /// Zoned volume: an empty zone is reset while its last reset is in flight.
+    ZonedResetAwaited = "zoned.reset_awaited",
+    /// Zoned volume: the column of a rebuilt member is complete.
+    ZonedColumnJoined = "zoned.column_joined",
+    /// Zoned volume: a start continues a rebuild some of whose columns are copied.
+    ZonedRebuiltListed = "zoned.rebuilt_listed",
 }
 
 #[cfg(feature = "instrumented")]
@@ -724,7 +774,7 @@ mod tests {
     fn every_mark_is_in_the_code() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut sources = String::new();
-        ["array", "log", "inline"]
+        ["array", "log", "raizn", "inline"]
             .iter()
             .for_each(|part| read_sources(&root.join(part), &mut sources));
         let used: BTreeSet<_> = sources

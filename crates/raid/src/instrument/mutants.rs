@@ -216,6 +216,34 @@ mutants! {
     LostBlockReadsAsZeros = "lost-block-reads-as-zeros",
     /// Writes continue when more members are lost than the redundancy covers.
     WritesNotStopped = "writes-not-stopped",
+    /// Zoned volume: a FUA write is acknowledged without a flush.
+    ZonedFuaNotFlushed = "zoned-fua-not-flushed",
+    /// Zoned volume: a FUA write does not wait for a flush in flight of blocks before it.
+    ZonedFuaSkipsEarlier = "zoned-fua-skips-earlier",
+    /// Zoned volume: the columns of a zone are reset before its reset is recorded.
+    ZonedResetNotRecorded = "zoned-reset-not-recorded",
+    /// Zoned volume: a zone that is reset keeps its generation.
+    ZonedGenerationKept = "zoned-generation-kept",
+    /// Zoned volume: a second reset of a zone does not wait for the first one.
+    ZonedResetNotAwaited = "zoned-reset-not-awaited",
+    /// Zoned volume: a write is acknowledged before its partial parity is logged.
+    ZonedParityNotAwaited = "zoned-parity-not-awaited",
+    /// Zoned volume: a zone of the parity log is reset before caches are flushed.
+    ZonedCheckpointNotFlushed = "zoned-checkpoint-not-flushed",
+    /// Zoned volume: a checkpoint of a parity log does not wait for writes with records in it.
+    ZonedCheckpointNotAwaited = "zoned-checkpoint-not-awaited",
+    /// Zoned volume: a checkpoint of a parity log leaves relocated blocks out.
+    ZonedRelocatedLeftOut = "zoned-relocated-left-out",
+    /// Zoned volume: a start examines a zone only behind its longest column.
+    ZonedHolesLeft = "zoned-holes-left",
+    /// Zoned volume: a start publishes its mount before its repairs are durable.
+    ZonedRepairNotFlushed = "zoned-repair-not-flushed",
+    /// Zoned volume: a finish is recorded before the blocks of the zone are durable.
+    ZonedFinishNotFlushed = "zoned-finish-not-flushed",
+    /// Zoned volume: a start takes every column of a member that is being rebuilt as copied.
+    ZonedRebuiltTrusted = "zoned-rebuilt-trusted",
+    /// Zoned volume: a report shows commands that have not ended.
+    ZonedReportEarly = "zoned-report-early",
     /// Users may take the last free segment.
     ReserveIgnored = "reserve-ignored",
 }
@@ -250,6 +278,14 @@ pub(crate) fn mutant(mutant: Mutant) -> bool {
 #[inline]
 pub(crate) const fn mutant(_: Mutant) -> bool {
     false
+}
+
+impl Mutant {
+    /// Whether only zoned volumes can have it.
+    #[must_use]
+    pub fn is_zoned(self) -> bool {
+        self.name().starts_with("zoned-")
+    }
 }
 
 /// Plants a mutant for this thread from now on, or none.

@@ -16,6 +16,7 @@ use zoneweave_zoned::{Reply, Status, ZoneAction, ZonedDeviceExt};
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::array::stop::StopReason;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::{ZoneRecords, ZonedBody};
 use crate::raizn::layout::Layout;
@@ -66,10 +67,12 @@ impl Core {
             // A checkpoint of the parity log must find nothing to repeat under the new generation.
             let relocated = logical.make_empty();
             state.logs.iter_mut().zip(relocated).for_each(|(log, gone)| log.relocated -= gone);
-            logical.record.generation += 1;
+            logical.record.generation += u64::from(!mutant(Mutant::ZonedGenerationKept));
             logical.record.resetting = true;
         }
-        self.record_zone(zone).await.map_err(|_| Self::STOPPED)?;
+        if !mutant(Mutant::ZonedResetNotRecorded) {
+            self.record_zone(zone).await.map_err(|_| Self::STOPPED)?;
+        }
         self.empty_columns(zone).await?;
         {
             let mut state = self.state.borrow_mut();
@@ -97,7 +100,9 @@ impl Core {
     /// Finishes a zone: on return that is durable.
     async fn finish_columns(self: &Rc<Self>, zone: u32) -> Result<(), Status> {
         // The record must not be durable before the data that it counts.
-        self.flush_members().await.map_err(|_| Self::STOPPED)?;
+        if !mutant(Mutant::ZonedFinishNotFlushed) {
+            self.flush_members().await.map_err(|_| Self::STOPPED)?;
+        }
         {
             let mut state = self.state.borrow_mut();
             let logical = &mut state.logical[zone as usize];

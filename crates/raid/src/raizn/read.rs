@@ -11,6 +11,7 @@ use zoneweave_zoned::{
 
 use crate::array::format::config::Checksums;
 use crate::array::io::MemberIo;
+use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
 use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
 use crate::raizn::layout::{Layout, Place};
@@ -96,6 +97,7 @@ impl Core {
         if found.iter().all(Option::is_some) {
             return Ok(found.into_iter().flatten().collect());
         }
+        mark(Mark::ZonedReadDecoded);
         let within = place.within..place.within + length;
         let rebuilt = self.reconstruct(zone, place.stripe, place.role, within).await;
         let mut blocks = Vec::with_capacity(found.len());

@@ -15,6 +15,7 @@ use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::array::repair::rebuild::{RebuildState, RebuildUnits, throttle};
 use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::ZonedBody;
 use crate::raizn::layout::Layout;
@@ -213,6 +214,7 @@ impl Core {
             logical.record.junk.retain(|junk| junk.column != column);
             logical.columns[column.index()].next = end;
         }
+        mark(Mark::ZonedColumnJoined);
         // With the junk of the drive before it, the column would lack blocks.
         self.record_zone(zone).await.map_err(|_| Self::STOPPED)?;
         {

@@ -13,6 +13,8 @@ use zoneweave_zoned::{
 use crate::array::error::{AdminError, RebuildError};
 use crate::array::format::record::MemberUuid;
 use crate::array::health::Members;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::read::Reader;
 use crate::raizn::replace::ReplaceError;
@@ -153,9 +155,10 @@ impl Volume {
             let changing = zones.filter(|(_, zone)| zone.ended < zone.admitted);
             changing.map(|(zone, logical)| (zone, logical.admitted)).collect()
         };
-        if shown.is_empty() {
+        if shown.is_empty() || mutant(Mutant::ZonedReportEarly) {
             return responder.complete(Ok(Reply::Zones(report)));
         }
+        mark(Mark::ZonedReportAwaited);
         let core = self.core.clone();
         self.core.handle.spawn_alone("report", async move {
             for (zone, admitted) in shown {
@@ -236,7 +239,11 @@ impl Volume {
             (before, state.zones.manage(zone, action))
         };
         // A zone that is empty or full already is so durably only once its own commands have ended.
-        let is_busy = |zone: ZoneId| self.core.state.borrow().logical[zone.index()].is_busy();
+        let is_busy = |zone: ZoneId| {
+            let busy = self.core.state.borrow().logical[zone.index()].is_busy();
+            mark_if(Mark::ZonedResetAwaited, || busy && action == ZoneAction::Reset);
+            busy && !mutant(Mutant::ZonedResetNotAwaited)
+        };
         let may_be_lost = |zone| self.core.state.borrow().array.volatile || is_busy(zone);
         let pending = match (managed, action, before) {
             (Err(status), ..) => return responder.complete(Err(status)),

@@ -114,17 +114,25 @@ impl KillTable {
     }
 }
 
-/// Runs the history of a seed without a mutant, and with each mutant that can change it.
+/// Runs the histories of a seed without a mutant, and with each mutant that can change it.
 fn fare(seed: u64, wanted: &[Mutant]) -> Fared {
     let started = Instant::now();
-    let scenario = scenario_of(seed);
-    let outcome = match run_healthy(&scenario) {
-        Healthy::Fails(failure) => Err(failure),
-        Healthy::Passes(asked) => {
-            let run = asked.into_iter().filter(|mutant| wanted.contains(mutant));
-            Ok(run.map(|mutant| (mutant, run_mutant(mutant, &scenario))).collect())
+    let kinds = [false, true].into_iter();
+    let kinds = kinds.filter(|zoned| wanted.iter().any(|mutant| mutant.is_zoned() == *zoned));
+    let mut found = BTreeMap::new();
+    let mut failed = None;
+    for zoned in kinds {
+        let scenario = scenario_of(seed, zoned);
+        match run_healthy(&scenario) {
+            Healthy::Fails(failure) => failed = Some(failure),
+            Healthy::Passes(asked) => {
+                let of_kind = |mutant: &Mutant| mutant.is_zoned() == zoned;
+                let run = asked.into_iter().filter(of_kind).filter(|one| wanted.contains(one));
+                found.extend(run.map(|mutant| (mutant, run_mutant(mutant, &scenario))));
+            }
         }
-    };
+    }
+    let outcome = failed.map_or(Ok(found), Err);
     Fared { outcome, seconds: started.elapsed().as_secs_f64() }
 }
 

@@ -109,7 +109,8 @@ impl Killers {
         let near = stored.iter().flat_map(|stored| (0..VARIED).map(|seed| vary(stored, seed)));
         let known = table.and_then(|table| table.first_seed(mutant));
         let seeds = (0..self.runs).map(|number| self.seed.wrapping_add(number));
-        let others = known.into_iter().chain(seeds).map(scenario_of);
+        let others =
+            known.into_iter().chain(seeds).map(|seed| scenario_of(seed, mutant.is_zoned()));
         for scenario in near.chain(others) {
             let Some(mut failure) = kill(mutant, &scenario) else { continue };
             let seed = Some(scenario.seed);

@@ -39,11 +39,11 @@ pub(super) fn kill(mutant: Mutant, scenario: &Scenario) -> Option<Failure> {
 
 /// The mix of a seed for mutants: every other seed is a swarm seed, since some mutants die more
 /// often in one mix and some in the other.
-pub(super) const fn mix_of(seed: u64) -> Mix {
-    Mix { swarm: seed % 2 == 1, layout: None, inline: false, zoned: false }
+pub(super) const fn mix_of(seed: u64, zoned: bool) -> Mix {
+    Mix { swarm: seed % 2 == 1, layout: None, inline: false, zoned }
 }
 
-/// The history of a seed, for mutants.
-pub(super) fn scenario_of(seed: u64) -> Scenario {
-    generate(seed, mix_of(seed))
+/// The history of a seed, for mutants of zoned volumes or of others.
+pub(super) fn scenario_of(seed: u64, zoned: bool) -> Scenario {
+    generate(seed, mix_of(seed, zoned))
 }

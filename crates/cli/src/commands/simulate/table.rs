@@ -70,7 +70,7 @@ impl Entry {
 impl Table {
     fn new(first_seed: u64) -> Self {
         let generator = (0..WITNESSES).fold(0, |sum, number| {
-            let text = scenario_of(first_seed.wrapping_add(number)).text();
+            let text = scenario_of(first_seed.wrapping_add(number), false).text();
             crc32c::crc32c_append(sum, text.as_bytes())
         });
         let (mutants, unsound) = (BTreeMap::new(), BTreeMap::new());
@@ -166,7 +166,7 @@ pub(super) fn tell(table: &Table, output: &Output) {
     rows.sort_by(|(_, one), (_, other)| rate(one).total_cmp(&rate(other)));
     for (name, entry) in rows {
         let first = entry.first_seed.map_or_else(String::new, |seed| {
-            let flag = if mix_of(seed).swarm { " (swarm)" } else { "" };
+            let flag = if mix_of(seed, false).swarm { " (swarm)" } else { "" };
             format!("{seed}{flag}")
         });
         let message: String =
@@ -192,7 +192,7 @@ pub(super) fn tell(table: &Table, output: &Output) {
         }
     ));
     for (seed, message) in &table.unsound {
-        let flag = if mix_of(*seed).swarm { " --swarm" } else { "" };
+        let flag = if mix_of(*seed, false).swarm { " --swarm" } else { "" };
         let text = format!("without a mutant seed {seed}{flag} fails {message}");
         output.line(output.paint(Tone::Bad, &text));
     }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::array::format::record::SuperblockRecord;
+use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::format::body::{Mount, REBUILT_ZONES, ZonedBody};
 use crate::raizn::format::zone_record::ZoneRecord;
 use crate::scheme::Column;
@@ -44,6 +46,9 @@ impl Decisions {
         let first = zone - zone % REBUILT_ZONES;
         let bits = self.rebuilt.get(&(column, first));
         let at = (zone - first) as usize;
-        bits.and_then(|bits| bits.get(at / 8)).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+        let listed =
+            bits.and_then(|bits| bits.get(at / 8)).is_some_and(|byte| byte >> (at % 8) & 1 == 1);
+        mark_if(Mark::ZonedRebuiltListed, || listed);
+        listed || mutant(Mutant::ZonedRebuiltTrusted)
     }
 }

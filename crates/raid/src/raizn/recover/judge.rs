@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 
 use zoneweave_zoned::{BlockCount, zero_blocks};
 
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::recover::log_scan::LogRecord;
@@ -103,6 +104,7 @@ impl Core {
         let right = |rebuilt: &Block| self.is_right(tail.zone, stripe, wanted, within, rebuilt);
         let whole = self.chunks(tail, stripe, within, None);
         if let Some(rebuilt) = self.decode(&whole, wanted).filter(right) {
+            mark(Mark::ZonedDecodedWhole);
             return Some(rebuilt);
         }
         let ends = tail.parity.0.range((stripe, block + 1)..(stripe + 1, 0)).rev();
@@ -110,7 +112,9 @@ impl Core {
             let chunks = self.chunks(tail, stripe, within, Some(*end));
             self.decode(&chunks, wanted).filter(right)
         });
-        rebuilt.next()
+        let rebuilt = rebuilt.next();
+        mark_if(Mark::ZonedDecodedPartial, || rebuilt.is_some());
+        rebuilt
     }
 
     /// The blocks of a stripe at one place of its units, by role, as parity for an end counts them;

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt};
 
+use crate::instrument::marks::{Mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::Mount;
 use crate::raizn::format::log_record::{LogHeader, LogKind};
@@ -80,7 +81,9 @@ impl Core {
             .filter_map(|block| LogHeader::decode(block, self.array).ok())
             .map(|header| header.mount)
             .peekable();
-        mounts.peek().is_none() || mounts.any(|mount| mount == published)
+        let is_published = mounts.peek().is_none() || mounts.any(|mount| mount == published);
+        mark_if(Mark::ZonedOtherMount, || !is_published);
+        is_published
     }
 
     fn take_records(

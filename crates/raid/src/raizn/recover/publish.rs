@@ -8,6 +8,7 @@ use zoneweave_zoned::{ZoneAddress, ZonedDevice};
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::array::stop::StopReason;
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::Mount;
 use crate::raizn::layout::LOG_ZONES;
@@ -36,7 +37,9 @@ impl Core {
             self.begin_log(*column, device, logs_of(*column)).await;
         });
         join_all(writes).await;
-        self.flush_members().await?;
+        if !mutant(Mutant::ZonedRepairNotFlushed) {
+            self.flush_members().await?;
+        }
         self.superblock.commit_snapshot(self).await?;
         // Records of the last mount count for nothing now.
         let resets = members.iter().map(|(column, device)| async {

@@ -13,6 +13,8 @@ use zoneweave_zoned::{
 };
 
 use crate::array::format::config::Checksums;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::metadata::BlockMetadata;
@@ -47,6 +49,7 @@ impl Core {
         logs: &[LogScan],
     ) -> Leftover {
         if self.state.borrow().logical[zone as usize].record.resetting {
+            mark(Mark::ZonedResetCompleted);
             return Leftover::Reset;
         }
         self.leave_out_read_only(zone, reports);
@@ -65,6 +68,7 @@ impl Core {
         let tail = self.read_tail(zone, &ends, logs).await;
         let readable = self.judge(&tail);
         if readable.end == 0 && tail.finished.is_none() {
+            mark(Mark::ZonedNothingReadable);
             return Leftover::Reset;
         }
         // The data of a finished zone was durable before the zone was.
@@ -153,13 +157,15 @@ impl Core {
             (record.finished, record.generation)
         };
         let columns = || layout.scheme().iter().zip(ends);
-        let missing = columns()
-            .filter_map(|(column, end)| Some(self.first_missing(zone, column, (*end)?)))
-            .min()
-            .unwrap_or(0);
+        let missing =
+            columns().filter_map(|(column, end)| Some(self.first_missing(zone, column, (*end)?)));
+        let missing = match mutant(Mutant::ZonedHolesLeft) {
+            true => missing.max(),
+            false => missing.min(),
+        };
         let first_stripe = match finished {
             Some(end) => layout.stripe_of(end),
-            None => layout.stripe_at(missing),
+            None => layout.stripe_at(missing.unwrap_or(0)),
         };
         let mut tails = Vec::new();
         for (column, end) in columns() {
@@ -293,12 +299,14 @@ impl Core {
         let logical = &mut state.logical[zone as usize];
         let mut junk: Vec<_> = logical.junk_of(column).copied().collect();
         let behind = Junk { column, start: end, end: write_pointer };
+        mark_if(Mark::ZonedJunkLeft, || end < write_pointer);
         junk.extend((end < write_pointer).then_some(behind));
         // A crash may have taken relocated blocks. Damaged ones can be reconstructed; a few may be
         // replaced as well.
         let (mut misplaced, damaged): (BTreeMap<_, _>, BTreeMap<_, _>) =
             misplaced.into_iter().partition(|(at, _)| logical.is_junk(column, *at).0);
         if damaged.len() <= REPLACED_MOST {
+            mark_if(Mark::ZonedDamageReplaced, || !damaged.is_empty());
             misplaced.extend(damaged);
         }
         junk.extend(misplaced.keys().map(|at| Junk { column, start: *at, end: at + 1 }));
@@ -357,6 +365,7 @@ impl Core {
             logical.stripes.clear();
             return Leftover::Nothing;
         }
+        mark(Mark::ZonedFinishCompleted);
         Leftover::Finish
     }
 }
@@ -374,6 +383,7 @@ impl Core {
         let mut finished = BTreeSet::new();
         for column in self.layout.scheme().iter() {
             while let Some(zone) = excess_junk(&state.logical, column, most) {
+                mark(Mark::ZonedFinishedForJunk);
                 finish(&mut state.logical[zone as usize]);
                 finished.insert(zone);
             }
@@ -386,6 +396,7 @@ impl Core {
             .iter_mut()
             .filter(|zone| zone.is_active(zone_blocks) && !zone.record.resetting);
         for zone in active.skip(allowed as usize) {
+            mark(Mark::ZonedFinishedForActive);
             finish(zone);
             finished.insert(zone.record.zone);
         }

@@ -14,6 +14,8 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::layout::UNIT_BLOCKS_MOST;
@@ -32,7 +34,8 @@ impl Core {
             let state = self.state.borrow();
             state.logical.iter().map(|zone| (zone.resets_done, zone.submitted)).collect()
         };
-        while !self.has_completed(&submitted) {
+        while !self.has_completed(&submitted) && !mutant(Mutant::ZonedCheckpointNotAwaited) {
+            mark(Mark::ZonedCheckpointAwaits);
             if !self.is_of_member(column, &device) || self.is_stopped() {
                 return;
             }
@@ -59,7 +62,9 @@ impl Core {
             }
             self.changed.wait().await;
         }
-        self.flush_caches().await;
+        if !mutant(Mutant::ZonedCheckpointNotFlushed) {
+            self.flush_caches().await;
+        }
         self.membership_settled().await;
         let previous = self.state.borrow().logs[column.index()].previous;
         let Some((previous, _)) = previous.filter(|_| self.is_of_member(column, &device)) else {
@@ -100,7 +105,9 @@ impl Core {
         let mut records = Vec::new();
         for zone in 0..self.layout.zones() {
             records.extend(self.partial_parity(state, zone, column));
-            records.extend(self.relocated_blocks(state, zone, column));
+            if !mutant(Mutant::ZonedRelocatedLeftOut) {
+                records.extend(self.relocated_blocks(state, zone, column));
+            }
         }
         records
     }
@@ -142,6 +149,7 @@ impl Core {
         let mut run: Vec<Block> = Vec::new();
         let mut start = 0;
         for (at, block) in relocated.range(..end) {
+            mark(Mark::ZonedRelocatedRepeated);
             let length = u32::try_from(run.len()).expect("at most a unit");
             let follows = start + length == *at && length < UNIT_BLOCKS_MOST;
             if !run.is_empty() && !follows {

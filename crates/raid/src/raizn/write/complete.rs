@@ -6,6 +6,8 @@ use futures_util::future::join_all;
 use zoneweave_zoned::{Outcome, Reply, Responder, ZoneAddress, ZoneId, ZonedDeviceExt};
 
 use crate::array::health::Members;
+use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::scheme::{Column, ColumnSet};
 
@@ -49,7 +51,7 @@ impl Core {
             if ready == 0 {
                 break;
             }
-            if flushed {
+            if flushed && !mutant(Mutant::ZonedFuaNotFlushed) {
                 self.flush_zone(zone).await;
             }
             self.membership_settled().await;
@@ -107,7 +109,11 @@ impl Core {
     /// Makes the completed drive writes of a zone durable. Members that fail to flush are evicted.
     pub(crate) async fn flush_zone(self: &Rc<Self>, zone: u32) {
         let flush = self.state.borrow().logical[zone as usize].flush.clone();
-        let _one_at_a_time = flush.acquire().await;
+        mark_if(Mark::ZonedFlushAwaited, || flush.available() == 0);
+        let _one_at_a_time = match mutant(Mutant::ZonedFuaSkipsEarlier) {
+            true => None,
+            false => Some(flush.acquire().await),
+        };
         let unflushed = {
             let mut state = self.state.borrow_mut();
             std::mem::take(&mut state.logical[zone as usize].unflushed)

@@ -7,6 +7,8 @@ use std::rc::Rc;
 use zoneweave_zoned::BlockCount;
 
 use crate::array::format::config::Checksums;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::log_record::{LogHeader, LogKind};
 use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
@@ -233,6 +235,7 @@ impl Core {
         blocks: &[Block],
         operation: &Rc<Operation>,
     ) {
+        mark(Mark::ZonedBlockRelocated);
         let relocated = &mut state.logical[zone as usize].columns[column.index()].relocated;
         let before = relocated.len();
         relocated.extend((at..).zip(blocks.iter().cloned()));
@@ -251,6 +254,11 @@ impl Core {
         blocks: &[Block],
         operation: &Rc<Operation>,
     ) {
+        if matches!(kind, LogKind::Parity { .. }) && mutant(Mutant::ZonedParityNotAwaited) {
+            let record = self.log_write(state, zone, kind, blocks, None);
+            state.logs[column.index()].queue.push_back(record);
+            return;
+        }
         operation.waiting.set(operation.waiting.get() + 1);
         let record = self.log_write(state, zone, kind, blocks, Some(operation.clone()));
         operation.logged.borrow_mut().push((column, record.blocks));

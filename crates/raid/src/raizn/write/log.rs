@@ -6,6 +6,7 @@ use bytes::Bytes;
 use zoneweave_journal::Seed;
 use zoneweave_zoned::{OobKind, Payload, ZoneAddress, ZonedDevice};
 
+use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::metadata::BlockMetadata;
 use crate::raizn::parity_log::{LogStep, LogWrite};
@@ -48,6 +49,7 @@ impl Core {
                 }
                 LogStep::Wait => self.changed.wait().await,
                 LogStep::Switch => {
+                    mark(Mark::ZonedLogSwitched);
                     {
                         let mut state = self.state.borrow_mut();
                         let reserve = self.checkpoint_blocks_most(&state, column);

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::{Core, State};
 use crate::raizn::zone::Pending;
 
@@ -78,16 +79,18 @@ impl Core {
                 let logical = &mut state.logical[zone as usize];
                 let unflushed = last.saturating_sub(layout.stripe_of(logical.persisted));
                 if volatile
-                    && unflushed >= STRIPES_UNFLUSHED
+                    && unflushed >= self.unflushed_most()
                     && logical.completed > logical.persisted
                 {
                     let begins = !std::mem::replace(&mut logical.flushing, true);
+                    mark_if(Mark::ZonedFlushedBehind, || begins);
                     return if begins { Next::Flush } else { Next::Nothing };
                 }
             }
             Pending::Reset(_) => {
                 let read = logical.readers.first_key_value();
                 let is_read = read.is_some_and(|(reset, _)| *reset <= logical.resets_done);
+                mark_if(Mark::ZonedReadersAwaited, || is_read);
                 if !logical.operations.is_empty() || is_read {
                     return Next::Nothing;
                 }
@@ -125,20 +128,30 @@ impl Core {
             // Later ones were admitted because the zones of earlier ones were reset or finished
             // before them: if one overtakes, the zone that it waits for may never be.
             if state.activations.first() != Some(&number) {
+                mark(Mark::ZonedActivationOrdered);
                 return false;
             }
             // A zone whose reset or finish was admitted still takes its resources.
             let active = state.logical.iter().filter(|zone| zone.is_active(zone_blocks));
             if active.count() >= most as usize {
+                mark(Mark::ZonedActiveAwaited);
                 return false;
             }
         }
         // In each stripe, a member may have a unit whose place holds junk, and partial parity.
         let blocks = (stripes + 1) * (self.layout.unit() + 1);
         let mut logs = self.layout.scheme().iter().zip(&state.logs);
-        logs.all(|(column, log)| {
+        let has_room = logs.all(|(column, log)| {
             log.outstanding == 0 || log.has_room(blocks, self.checkpoint_blocks_most(state, column))
-        })
+        });
+        mark_if(Mark::ZonedLogAwaited, || !has_room);
+        has_room
+    }
+
+    /// Stripes of a zone that may be written without a flush: an eighth of a small zone.
+    fn unflushed_most(&self) -> u32 {
+        let stripes = self.layout.zone_blocks() / self.layout.stripe_blocks();
+        STRIPES_UNFLUSHED.min(stripes.div_ceil(8))
     }
 
     /// Submits what waited for resources of the drives.

@@ -8,12 +8,12 @@ use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{
     Command, Completion, Outcome, Payload, Reply, Status, ZoneAction, ZoneAddress, ZoneId,
-    ZoneState, ZonedDevice, ZonedDeviceExt,
+    ZonedDevice, ZonedDeviceExt,
 };
 
 use super::harness::ZonedHarness;
 use super::oracle::Submitted;
-use super::verify::{count, versions};
+use super::verify::{count, found_in, versions};
 use crate::pattern::contents;
 use crate::simulate::drives::attach::attach_to;
 use crate::simulate::run::inject::{inject, pull};
@@ -202,27 +202,21 @@ impl Actor {
     }
 
     async fn report(&self) {
-        // It shows the zones as of its submission, and is answered later.
-        let before: Vec<_> =
-            self.harness.oracle.borrow().zones.iter().map(|zone| zone.reportable()).collect();
+        // It shows the zones as of its submission, and is answered once that is so.
+        let shown: Vec<_> = {
+            let oracle = self.harness.oracle.borrow();
+            oracle.zones.iter().map(|zone| zone.begin_report(oracle.capacity)).collect()
+        };
         let report = self.harness.expect("a report", self.volume.report().await);
         // Once writes have stopped, commands fail that the oracle has as submitted.
         if self.harness.base.may_fail() {
             return;
         }
-        let oracle = self.harness.oracle.borrow();
+        let mut oracle = self.harness.oracle.borrow_mut();
         for info in report.unwrap_or_default() {
-            let (least, most) = before[info.zone.index()];
-            let (_, now) = oracle.zones[info.zone.index()].reportable();
-            let (least, most) = (least.min(now), most.max(now));
-            let pointer = info.write_pointer.index();
-            let open = !matches!(info.state, ZoneState::Full);
-            let allowed = !open || (least..=most).contains(&pointer);
-            assert!(
-                allowed,
-                "{} is reported with its write pointer at {pointer}, allowed are {least}..={most}",
-                info.zone
-            );
+            let zone = info.zone.index();
+            let reported = oracle.zones[zone].reported(shown[zone], &found_in(&info));
+            reported.unwrap_or_else(|why| panic!("a report of {} is wrong: {why}", info.zone));
         }
     }
 

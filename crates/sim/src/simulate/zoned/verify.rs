@@ -73,13 +73,18 @@ async fn find_zone(volume: &Volume, info: &ZoneInfo) -> Result<FoundZone, Status
     let mut blocks = versions(info.zone.0, &payload);
     let end = blocks.iter().rposition(|version| *version > 0).map_or(0, |last| last + 1);
     blocks.truncate(end);
+    Ok(FoundZone { blocks, ..found_in(info) })
+}
+
+/// A zone as it is reported, without its blocks.
+pub(crate) fn found_in(info: &ZoneInfo) -> FoundZone {
     let is_full = info.state == ZoneState::Full;
-    Ok(FoundZone {
-        blocks,
+    FoundZone {
+        blocks: Vec::new(),
         is_full,
         pointer: (!is_full).then_some(info.write_pointer.index()),
         finished_by_volume: info.attributes.contains(ZoneAttributes::FINISHED_BY_DRIVE),
-    })
+    }
 }
 
 /// The versions of the blocks of a payload.

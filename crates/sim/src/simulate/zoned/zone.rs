@@ -63,6 +63,14 @@ pub(crate) struct Before {
     acknowledged: usize,
 }
 
+/// A zone that a report shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown {
+    era: EraNumber,
+    end: usize,
+    is_full: bool,
+}
+
 impl ZoneHistory {
     /// A zone of a new volume.
     pub(crate) fn new() -> Self {
@@ -261,11 +269,28 @@ impl ZoneHistory {
         ))
     }
 
-    /// The most and the fewest blocks that a report may tell.
-    pub(crate) fn reportable(&self) -> (usize, usize) {
-        let least = self.eras.iter().map(|era| era.acknowledged).min();
-        let most = self.eras.iter().map(|era| era.blocks.len()).max();
-        (least.unwrap_or(0), most.unwrap_or(0))
+    /// A report is submitted: it shows the zone as it is now.
+    pub(crate) fn begin_report(&self, capacity: usize) -> Shown {
+        let era = self.newest();
+        Shown { era: era.number, end: era.blocks.len(), is_full: self.is_full(capacity) }
+    }
+
+    /// A report was answered: a killed process takes back nothing that it shows.
+    ///
+    /// # Errors
+    ///
+    /// If the report is wrong, with the reason.
+    pub(crate) fn reported(&mut self, shown: Shown, found: &FoundZone) -> Result<(), String> {
+        let pointer = found.pointer.is_none_or(|pointer| pointer == shown.end);
+        if found.is_full != (shown.is_full || found.finished_by_volume) || !pointer {
+            return Err(format!("{shown:?} is reported as {found:?}: {}", self.describe()));
+        }
+        if shown.is_full && self.era(shown.era).is_some_and(|era| era.finish.is_some()) {
+            self.acknowledge_finish(shown.era);
+        } else {
+            self.acknowledge(shown.era, shown.end, false);
+        }
+        Ok(())
     }
 
     /// The states that a crash now may leave, as numbers.
@@ -390,6 +415,22 @@ mod tests {
         zone.acknowledge_finish(era);
         assert!(!allows(&zone, &[1, 2], Survives::Durable));
         zone.settle(&finished, CAPACITY, Survives::Durable).unwrap();
+    }
+
+    #[test]
+    fn a_report_proves_what_it_shows() {
+        let mut zone = ZoneHistory::new();
+        let era = zone.submit(&[1, 2]);
+        zone.acknowledge(era, 2, true);
+        zone.submit_reset();
+        zone.submit(&[3]);
+        let shown = zone.begin_report(CAPACITY);
+        zone.submit(&[4]);
+        zone.clone().reported(shown, &found(&[3, 4])).unwrap_err();
+        zone.reported(shown, &found(&[3])).unwrap();
+        assert!(!allows(&zone, &[1, 2], Survives::Durable), "the reset was reported");
+        assert!(!allows(&zone, &[], Survives::Acknowledged), "the write was reported");
+        assert!(allows(&zone, &[3], Survives::Acknowledged));
     }
 
     #[test]
