@@ -173,6 +173,12 @@ impl Layout {
         u32::from(role.0) * self.unit + within
     }
 
+    /// Data units with a block `within`, when the first `rest` blocks of the stripe are written.
+    #[must_use]
+    pub(crate) fn units_with(&self, within: u32, rest: u32) -> u32 {
+        rest.saturating_sub(within).div_ceil(self.unit)
+    }
+
     /// Column offset behind the last block of a column when the zone is written up to `end`: its
     /// data below `end`, and its parity of complete stripes.
     #[must_use]

@@ -3,9 +3,13 @@
 //!
 //! Every member's column ends at its own write pointer. A block is *there* if its column has it,
 //! or the parity log has it relocated. A missing block is reconstructed from parity in place, or
-//! from partial parity that includes it: any record of its stripe that ends behind it, if the
-//! other blocks that the record includes are there. The zone is readable up to the first block
-//! that is neither there nor can be reconstructed.
+//! from partial parity that includes it, if the other blocks that the parity includes are there.
+//! The zone is readable up to the first block that is neither there nor can be reconstructed.
+//!
+//! Records of several members go together, although they end at different blocks: a checkpoint
+//! repeats the parity of one member as of a later end than the records of the others have. So
+//! parity counts by the data blocks that it includes: parity of one place of the units includes
+//! the first few units of the stripe, and is the same for every end that includes as many.
 //!
 //! Acknowledged data is always readable: its own write logged parity for an end behind it, and all
 //! blocks before that end were on all members. RAIZN takes the highest write pointer, and checks
@@ -33,9 +37,19 @@ pub(crate) struct ColumnTail {
     pub(crate) blocks: BTreeMap<u32, Block>,
 }
 
-/// Partial parity of the zone: by stripe and end, the blocks of each parity unit by their number.
+/// Partial parity at one place of a stripe's units.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Included {
+    stripe: u32,
+    /// The block of each unit.
+    within: u32,
+    /// Data units that the parity includes, from the first one on.
+    units: u32,
+}
+
+/// Partial parity of the zone: the block of each parity unit by its number.
 #[derive(Default)]
-pub(crate) struct PartialParity(BTreeMap<(u32, u32), BTreeMap<(u8, u32), Block>>);
+pub(crate) struct PartialParity(BTreeMap<Included, BTreeMap<u8, Block>>);
 
 /// What a crash left of a zone.
 pub(crate) struct ZoneTail {
@@ -67,9 +81,17 @@ impl PartialParity {
         if layout.column_of(zone, stripe, role) != column {
             return;
         }
-        let blocks = self.0.entry((stripe, end)).or_default();
-        let records = (within..).zip(record.blocks.iter().cloned());
-        blocks.extend(records.map(|(within, block)| ((parity, within), block)));
+        let rest = end - layout.stripe_start(stripe);
+        for (within, block) in (within..).zip(&record.blocks) {
+            let included = Included { stripe, within, units: layout.units_with(within, rest) };
+            self.0.entry(included).or_default().insert(parity, block.clone());
+        }
+    }
+
+    /// What parity of one place of a stripe's units includes, the most first.
+    fn included(&self, stripe: u32, within: u32) -> impl Iterator<Item = Included> {
+        let of = |units| Included { stripe, within, units };
+        self.0.range(of(0)..=of(u32::MAX)).rev().map(|(included, _)| *included)
     }
 }
 
@@ -107,24 +129,25 @@ impl Core {
             mark(Mark::ZonedDecodedWhole);
             return Some(rebuilt);
         }
-        let ends = tail.parity.0.range((stripe, block + 1)..(stripe + 1, 0)).rev();
-        let mut rebuilt = ends.filter_map(|((_, end), _)| {
-            let chunks = self.chunks(tail, stripe, within, Some(*end));
-            self.decode(&chunks, wanted).filter(right)
-        });
+        let included = tail.parity.included(stripe, within);
+        let mut rebuilt =
+            included.filter(|one| one.units > u32::from(wanted.0)).filter_map(|one| {
+                let chunks = self.chunks(tail, stripe, within, Some(one));
+                self.decode(&chunks, wanted).filter(right)
+            });
         let rebuilt = rebuilt.next();
         mark_if(Mark::ZonedDecodedPartial, || rebuilt.is_some());
         rebuilt
     }
 
-    /// The blocks of a stripe at one place of its units, by role, as parity for an end counts them;
-    /// with parity in place if there is no end.
+    /// The blocks of a stripe at one place of its units, by role, as partial parity includes them;
+    /// with parity in place if there is none.
     fn chunks(
         &self,
         tail: &ZoneTail,
         stripe: u32,
         within: u32,
-        end: Option<u32>,
+        partial: Option<Included>,
     ) -> Vec<Option<Block>> {
         let layout = &self.layout;
         let in_place = |role: Role| {
@@ -134,19 +157,17 @@ impl Core {
         };
         // The parity of a finished zone's last stripe is in place, and counts what was written.
         let last = tail.finished.filter(|end| layout.stripe_of(*end) == stripe);
-        let counted = end.or(last).map(|end| end - layout.stripe_start(stripe));
-        let logged = end.and_then(|end| tail.parity.0.get(&(stripe, end)));
+        let last = last.map(|end| layout.units_with(within, end - layout.stripe_start(stripe)));
+        let units = partial.map(|one| one.units).or(last);
+        let logged = partial.and_then(|one| tail.parity.0.get(&one));
         let roles = (0..layout.scheme().columns()).map(Role::of);
         let chunks = roles.map(|role| match layout.scheme().is_data(role) {
-            true if counted.is_some_and(|rest| layout.in_stripe(role, within) >= rest) => {
+            true if units.is_some_and(|units| u32::from(role.0) >= units) => {
                 Some(Block { data: zero_blocks(BlockCount(1)), sum: 0 })
             }
             true => in_place(role),
-            false if end.is_none() => in_place(role),
-            false => {
-                let parity = layout.parity_number(role);
-                logged.and_then(|blocks| blocks.get(&(parity, within)).cloned())
-            }
+            false if partial.is_none() => in_place(role),
+            false => logged.and_then(|blocks| blocks.get(&layout.parity_number(role)).cloned()),
         });
         chunks.collect()
     }
