@@ -216,7 +216,7 @@ impl Actor {
         for info in report.unwrap_or_default() {
             let zone = info.zone.index();
             let reported = oracle.zones[zone].reported(shown[zone], &found_in(&info));
-            reported.unwrap_or_else(|why| panic!("a report of {} is wrong: {why}", info.zone));
+            assert!(reported == Ok(()), "a report of {} is wrong: {reported:?}", info.zone);
         }
     }
 
