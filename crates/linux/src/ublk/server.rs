@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::{BlockDevice, ZonedDevice};
+use zoneweave_zoned::{BlockDevice, Geometry, ZonedDevice};
 
 use super::abi::{
     Control, DATA_BYTES_MAX, DeviceInfo, FEATURE_IOCTL_NUMBERS, FEATURE_RECOVERY_REISSUE,
@@ -18,7 +18,7 @@ use super::control::Driver;
 use super::error::UblkError;
 use super::queue::Queue;
 use super::request::{Disk, SECTORS_MAX};
-use super::zoned::ZonedDisk;
+use super::zoned::{ZonedDisk, check_geometry};
 use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
 use crate::sys::blkzoned::SECTOR_BYTES;
@@ -84,6 +84,22 @@ impl UblkServer {
     ) -> Result<(), UblkError> {
         let mut driver = Driver::open(ring)?;
         check_features(driver.features().await?, BLOCK_FEATURES)?;
+        find(&mut driver, handle, options).await.map(drop)
+    }
+
+    /// As [`UblkServer::check`], for a zoned disk of this geometry.
+    ///
+    /// # Errors
+    /// [`UblkError`] says how to fix it.
+    pub async fn check_zoned(
+        ring: &Ring,
+        handle: &Handle,
+        geometry: &Geometry,
+        options: &UblkOptions,
+    ) -> Result<(), UblkError> {
+        check_geometry(geometry)?;
+        let mut driver = Driver::open(ring)?;
+        check_features(driver.features().await?, ZONED_FEATURES)?;
         find(&mut driver, handle, options).await.map(drop)
     }
 
@@ -187,6 +203,9 @@ const COMMON_FEATURES: u64 = FEATURE_USER_COPY | FEATURE_USER_RECOVERY | FEATURE
 /// Features that a disk of blocks needs.
 const BLOCK_FEATURES: u64 = COMMON_FEATURES | FEATURE_RECOVERY_REISSUE;
 
+/// Features that a zoned disk needs.
+const ZONED_FEATURES: u64 = COMMON_FEATURES | FEATURE_ZONED;
+
 /// The driver's parameters of a disk.
 struct Plan {
     disk: Rc<dyn Disk>,
@@ -204,7 +223,7 @@ fn plan(disk: UblkDisk, options: &UblkOptions) -> Result<Plan, UblkError> {
         UblkDisk::Zoned(drive) => {
             let disk = ZonedDisk::new(drive)?;
             let parameters = disk.parameters();
-            Plan { disk: Rc::new(disk), features: COMMON_FEATURES | FEATURE_ZONED, parameters }
+            Plan { disk: Rc::new(disk), features: ZONED_FEATURES, parameters }
         }
     };
     plan.parameters.length = u32::try_from(size_of::<Parameters>()).expect("112 bytes");

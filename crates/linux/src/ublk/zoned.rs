@@ -28,15 +28,7 @@ pub(super) struct ZonedDisk {
 impl ZonedDisk {
     /// Checks that the kernel can have such a disk.
     pub(super) fn new(drive: Rc<dyn ZonedDevice>) -> Result<Self, UblkError> {
-        let geometry = drive.geometry();
-        let unsuitable = |problem: String| Err(UblkError::Unsuitable { problem });
-        if !geometry.zone_size.0.is_power_of_two() {
-            let size = geometry.zone_size;
-            return unsuitable(format!("its zone size of {size} is not a power of two"));
-        }
-        if geometry.append_limit.0 == 0 {
-            return unsuitable("it has no Zone Append".to_owned());
-        }
+        check_geometry(drive.geometry())?;
         Ok(Self { drive })
     }
 
@@ -68,6 +60,19 @@ impl ZonedDisk {
         let types = PARAMETERS_BASIC | PARAMETERS_ZONED;
         Parameters { types, basic, zoned, ..Parameters::default() }
     }
+}
+
+/// Checks that the kernel can have a zoned disk of this geometry.
+pub(super) fn check_geometry(geometry: &Geometry) -> Result<(), UblkError> {
+    let unsuitable = |problem: String| Err(UblkError::Unsuitable { problem });
+    if !geometry.zone_size.0.is_power_of_two() {
+        let size = geometry.zone_size;
+        return unsuitable(format!("its zone size of {size} is not a power of two"));
+    }
+    if geometry.append_limit.0 == 0 {
+        return unsuitable("it has no Zone Append".to_owned());
+    }
+    Ok(())
 }
 
 /// The driver counts in 32 bits of sectors, up to 2 TiB, far above any command or zone.
