@@ -69,11 +69,14 @@ pub struct MemberStatus {
     pub failure: Option<String>,
     /// Errors since the start.
     pub errors: MemberErrors,
+    /// Nanoseconds since its last answer.
+    pub seen_ns_ago: u64,
 }
 
 impl VolumeStatus {
     pub(crate) fn of(core: &Core) -> Self {
         let state = core.state.borrow();
+        let now = core.handle.now();
         let mut zones = ZoneCounts::default();
         for record in state.zones.export() {
             let count = match record.state {
@@ -98,6 +101,7 @@ impl VolumeStatus {
                 zones_missing: count_of(state.logical.iter().filter(lacks).count()),
                 failure: member.failure.clone(),
                 errors: member.errors,
+                seen_ns_ago: now.since(member.seen).0,
             }
         });
         let columns = || state.logical.iter().flat_map(|zone| &zone.columns);

@@ -3,6 +3,7 @@
 //! [`ZoneSet`](zoneweave_zoned::ZoneSet) decides about each command as a drive does, in the order
 //! of submission; admitted commands then change media in that order, zone by zone.
 
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use zoneweave_zoned::{
@@ -55,6 +56,25 @@ impl Volume {
         self.core.fail_member(slot, Status::Aborted);
         self.core.membership_settled().await;
         self.core.state.borrow().array.stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
+    }
+
+    /// Takes a member out whose drive is known to be gone, before a command fails on it. The
+    /// remaining redundancy makes no difference: the drive is lost either way.
+    pub fn drive_lost(&self, slot: Column, reason: &str) {
+        let is_in_service = {
+            let members = &self.core.state.borrow().array.members;
+            members.get(slot.index()).is_some_and(|member| member.writable().is_some())
+        };
+        if is_in_service {
+            self.core.fail_member(slot, Status::DeviceGone);
+            let member = &mut self.core.state.borrow_mut().array.members[slot.index()];
+            member.failure = Some(reason.to_owned());
+        }
+    }
+
+    /// Limits the writes of a rebuild per second, from the next batch on.
+    pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {
+        self.core.rebuild.limit.set(bytes_per_second);
     }
 
     /// Puts a drive into a slot and rebuilds it. The drive's contents are destroyed.
