@@ -65,8 +65,18 @@ pub(crate) enum CliError {
         socket = socket.display()
     )]
     ZonedServed { socket: PathBuf },
+    #[error(
+        "the volume is not served, and zones stay open only as long as a server has it: start \
+         `zoneweave serve zoned`"
+    )]
+    ZonesNotServed,
     #[error("array {name} has a zoned volume, which this cannot use: see `zoneweave zoned`")]
     IsZoned { name: String },
+    #[error(
+        "array {name} has a zoned volume, and {front} has no zones: serve it with `zoneweave serve ublk` \
+         as a zoned disk of the kernel, or with `zoneweave serve zoned`"
+    )]
+    WithoutZones { front: &'static str, name: String },
     #[error(transparent)]
     Export(#[from] ExportError),
     #[error(transparent)]
@@ -385,6 +395,7 @@ impl CliError {
             | Self::StoreInTheWay { .. }
             | Self::ZonedServed { .. }
             | Self::IsZoned { .. }
+            | Self::WithoutZones { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::CreateZoned(error) if !matches!(error, raizn::CreateError::Failed { .. }) => {
                 Exit::Usage
@@ -406,6 +417,7 @@ impl CliError {
             | Self::Endpoint(EndpointError::Hung { .. })
             | Self::OnlyServed
             | Self::Starting
+            | Self::ZonesNotServed
             | Self::NotServed { .. } => Exit::Unreachable,
             Self::Block(BlockError::Unrecoverable { .. })
             | Self::Store(StoreError::Damaged { .. } | StoreError::Unreadable { .. })

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::{ArrayConfig, MemberState, SuperblockRecord};
+use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume,
     WriteChoice, open_array, survey,
@@ -21,7 +21,7 @@ use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::{Access, Drives, NamedDrive, Session, Unopened, offer, random_number};
 use crate::shards::refuse_several;
-use crate::status::{OtherDrive, describe_drives, inactive_status};
+use crate::status::{ArrayStatus, OtherDrive, describe_drives, inactive_status};
 use crate::wait::{unless, until};
 use crate::writing::{with_presets, with_spares};
 use crate::zoned::refuse_zoned;
@@ -65,25 +65,42 @@ pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<(Located, Con
         refuse_zoned(session, &drives)?;
     }
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
+    let members = survey.membership.as_ref();
+    let members = members.map(|record| (&*record.config.name, &*record.members));
     let contact = match &socket {
         None => Contact::Nobody,
-        Some(socket) => match Client::connect(socket) {
-            Ok(Some(client)) => contact(client, &drives, &survey),
-            Ok(None) => Contact::Nobody,
-            Err(error) => Contact::Silent(error),
-        },
+        Some(socket) => contact_at(socket, &drives, &survey.drives, members),
     };
     Ok((Located { drives, survey, client: None, socket }, contact))
 }
 
+/// Who answers at the socket of an array; `membership` is its name with its members.
+pub(crate) fn contact_at(
+    socket: &Path,
+    drives: &Drives,
+    verdicts: &[DriveVerdict],
+    membership: Option<(&str, &[MemberEntry])>,
+) -> Contact {
+    match Client::connect(socket) {
+        Ok(Some(client)) => contact(client, drives, verdicts, membership),
+        Ok(None) => Contact::Nobody,
+        Err(error) => Contact::Silent(error),
+    }
+}
+
 /// Compares the drives given with those of the server.
-fn contact(client: Client, drives: &Drives, survey: &Survey) -> Contact {
-    let members = survey.membership.as_ref().map(|record| &record.members);
+fn contact(
+    client: Client,
+    drives: &Drives,
+    verdicts: &[DriveVerdict],
+    membership: Option<(&str, &[MemberEntry])>,
+) -> Contact {
+    let members = membership.map(|(_, members)| members);
     let member = |role| match role {
         DriveRole::Member { slot, .. } => Some(members?.get(slot.index())?.uuid.to_string()),
         _ => None,
     };
-    let roles = survey.drives.iter().map(|verdict| verdict.role.clone());
+    let roles = verdicts.iter().map(|verdict| verdict.role.clone());
     let given = drives.opened.iter().zip(roles).map(|(named, role)| GivenDrive {
         label: named.label.clone(),
         member: member(role),
@@ -92,7 +109,7 @@ fn contact(client: Client, drives: &Drives, survey: &Survey) -> Contact {
     match claim(&given.collect::<Vec<_>>(), client.drives()) {
         Claim::Own => Contact::Server(client),
         Claim::Former => {
-            let name = survey.membership.as_ref().map(|record| record.config.name.clone());
+            let name = membership.map(|(name, _)| name.to_owned());
             let mut in_service = client.drives().iter().filter(|drive| drive.in_service);
             let instead = in_service.next().map(|drive| drive.path.clone());
             let error = CliError::FormerMembers { name: name.unwrap_or_default(), instead };
@@ -152,7 +169,15 @@ pub(crate) fn locate_one(session: &Session, paths: &[PathBuf]) -> Result<Located
 /// # Errors
 /// If as many drives belong to another array as to the one found.
 pub(crate) fn refuse_two(survey: &Survey) -> Result<(), CliError> {
-    let Some(record) = &survey.membership else { return Ok(()) };
+    match &survey.membership {
+        None => Ok(()),
+        Some(record) => refuse_others(&record.config, &survey.drives),
+    }
+}
+
+/// # Errors
+/// If as many drives belong to another array as to this one.
+pub(crate) fn refuse_others(ours: &ArrayConfig, verdicts: &[DriveVerdict]) -> Result<(), CliError> {
     let of = |array| {
         let is_of = move |verdict: &&DriveVerdict| match verdict.role {
             DriveRole::Foreign { array: other } => Some(other) == array,
@@ -161,20 +186,19 @@ pub(crate) fn refuse_two(survey: &Survey) -> Result<(), CliError> {
             }
             _ => false,
         };
-        survey.drives.iter().filter(is_of)
+        verdicts.iter().filter(is_of)
     };
     let own = of(None).count();
     // Other histories of the same array do not count, nor drives that the survey did not reach.
-    let ours = record.config.array;
-    let foreign = survey.drives.iter().find_map(|verdict| match verdict.role {
-        DriveRole::Foreign { array } if array != ours && of(Some(array)).count() >= own => {
+    let foreign = verdicts.iter().find_map(|verdict| match verdict.role {
+        DriveRole::Foreign { array } if array != ours.array && of(Some(array)).count() >= own => {
             Some(array)
         }
         _ => None,
     });
     let Some(foreign) = foreign else { return Ok(()) };
     let others: Vec<_> = of(Some(foreign)).map(|verdict| verdict.label.as_str()).collect();
-    Err(CliError::SeveralArrays { name: record.config.name.clone(), others: others.join(" ") })
+    Err(CliError::SeveralArrays { name: ours.name.clone(), others: others.join(" ") })
 }
 
 /// An array running in this process.
@@ -229,7 +253,7 @@ pub(crate) fn prepare(
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_two(&survey)?;
     if unusable == Unusable::Refuse {
-        refuse_unreadable(&survey)?;
+        refuse_unreadable(&survey.drives)?;
     }
     let Some(membership) = survey.membership.clone() else {
         refuse_zoned(session, &drives)?;
@@ -245,7 +269,7 @@ pub(crate) fn prepare(
         }
         survey => survey,
     };
-    refuse_full_disk(&drives, &survey)?;
+    refuse_full_disk(&drives, &survey.drives)?;
     tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: random_number()?, writes, ..options };
@@ -266,8 +290,8 @@ pub(crate) fn refuse_unopened(drives: &mut Drives) -> Result<(), CliError> {
 
 /// Refuses members in files on a full file system: their first write would fail, and take them out
 /// of service.
-fn refuse_full_disk(drives: &Drives, survey: &Survey) -> Result<(), CliError> {
-    for (named, verdict) in drives.opened.iter().zip(&survey.drives) {
+pub(crate) fn refuse_full_disk(drives: &Drives, verdicts: &[DriveVerdict]) -> Result<(), CliError> {
+    for (named, verdict) in drives.opened.iter().zip(verdicts) {
         if !matches!(verdict.role, DriveRole::Member { .. }) {
             continue;
         }
@@ -279,12 +303,32 @@ fn refuse_full_disk(drives: &Drives, survey: &Survey) -> Result<(), CliError> {
     Ok(())
 }
 
-fn refuse_unreadable(survey: &Survey) -> Result<(), CliError> {
-    let unreadable = survey.drives.iter().find_map(|verdict| match verdict.role {
+pub(crate) fn refuse_unreadable(verdicts: &[DriveVerdict]) -> Result<(), CliError> {
+    let unreadable = verdicts.iter().find_map(|verdict| match verdict.role {
         DriveRole::Unreadable(status) => Some((verdict.label.clone(), status)),
         _ => None,
     });
     unreadable.map_or(Ok(()), |(label, status)| Err(CliError::Unreadable { label, status }))
+}
+
+/// Answers for clients while an array of these members is assembled.
+pub(crate) fn starting(
+    drives: &Drives,
+    verdicts: &[DriveVerdict],
+    members: &[MemberEntry],
+    status: ArrayStatus,
+) -> Starting {
+    let found = drives.opened.iter().zip(verdicts);
+    let drives = found.filter_map(|(named, verdict)| match verdict.role {
+        DriveRole::Member { slot, .. } => Some(ServedDrive {
+            in_service: true,
+            member: members[slot.index()].uuid.to_string(),
+            path: named.path.clone(),
+            identity: named.identity,
+        }),
+        _ => None,
+    });
+    Starting { drives: drives.collect(), status: status.starting() }
 }
 
 impl Prepared {
@@ -295,18 +339,7 @@ impl Prepared {
     /// Answers for clients while the array is assembled.
     pub(crate) fn starting(&self) -> Result<Starting, CliError> {
         let status = inactive_status(&self.drives, &self.survey).ok_or(CliError::NoArray)?;
-        let members = &self.membership.members;
-        let found = self.drives.opened.iter().zip(&self.survey.drives);
-        let drives = found.filter_map(|(named, verdict)| match verdict.role {
-            DriveRole::Member { slot, .. } => Some(ServedDrive {
-                in_service: true,
-                member: members[slot.index()].uuid.to_string(),
-                path: named.path.clone(),
-                identity: named.identity,
-            }),
-            _ => None,
-        });
-        Ok(Starting { drives: drives.collect(), status: status.starting() })
+        Ok(starting(&self.drives, &self.survey.drives, &self.membership.members, status))
     }
 
     /// Starts the array. Its first write takes missing members out of service. `stop` ends the
@@ -352,7 +385,7 @@ fn presets(drives: &[NamedDrive]) -> Vec<Option<String>> {
     drives.iter().map(|named| Drive::inspect(named.drive.path()).ok()?.preset).collect()
 }
 
-fn tell_others(others: &[OtherDrive], output: &Output) {
+pub(crate) fn tell_others(others: &[OtherDrive], output: &Output) {
     for other in others {
         output.warning(format_args!("{}: {}: {}", other.drive, other.role, other.detail));
     }

@@ -15,3 +15,4 @@ mod starting;
 mod starts;
 mod verbs;
 mod zoned;
+mod zoned_serving;

@@ -3,12 +3,13 @@
 //! Nothing here waits without end: each step has [`PATIENCE`], also with a server that is stopped
 //! or has a full backlog.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde_json::Value;
 use zoneweave_linux::{stranger_at, try_connect};
 
@@ -140,11 +141,42 @@ impl Client {
     pub(crate) fn ask(
         mut self,
         request: &Request,
+        progress: impl FnMut(Job),
+    ) -> Result<Value, CliError> {
+        self.result_of(request, &[], progress)
+    }
+
+    /// Sends a request with data, and waits for the answer and the data behind it. `parsed` reads
+    /// the answer, and says how many bytes these are.
+    ///
+    /// # Errors
+    /// As [`Self::ask`].
+    pub(crate) fn exchange<T>(
+        mut self,
+        request: &Request,
+        data: &[Bytes],
+        parsed: impl FnOnce(Value) -> Result<(T, usize), CliError>,
+    ) -> Result<(T, Vec<u8>), CliError> {
+        let (answer, length) = parsed(self.result_of(request, data, |_| {})?)?;
+        assert!(length as u64 <= RESPONSE_BYTES, "an answer has {length} bytes of data");
+        let mut received = vec![0; length];
+        let patient = self.stream.get_ref().set_read_timeout(Some(PATIENCE));
+        let filled = patient.and_then(|()| self.stream.read_exact(&mut received));
+        filled.map_err(|error| failure(&self.socket, &error))?;
+        Ok((answer, received))
+    }
+
+    fn result_of(
+        &mut self,
+        request: &Request,
+        data: &[Bytes],
         mut progress: impl FnMut(Job),
     ) -> Result<Value, CliError> {
         let mut line = serde_json::to_vec(request).map_err(|error| self.broken(&error))?;
+        assert!(!line.contains(&b'\n'), "a request is a line");
         line.push(b'\n');
-        let sent = self.stream.get_mut().write_all(&line);
+        let mut parts = std::iter::once(&line[..]).chain(data.iter().map(|part| &part[..]));
+        let sent = parts.try_for_each(|part| self.stream.get_mut().write_all(part));
         sent.map_err(|error| failure(&self.socket, &error))?;
         loop {
             let received = self.line(Instant::now() + PATIENCE);

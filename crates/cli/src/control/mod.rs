@@ -15,10 +15,15 @@ mod server;
 mod service;
 mod slots;
 mod watch;
+mod zoned;
+mod zones;
 
 use std::path::PathBuf;
+use std::pin::Pin;
+use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::error::CliError;
@@ -30,6 +35,8 @@ pub(crate) use directory::{socket_of, sockets};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};
+pub(crate) use zoned::ZonedService;
+pub(crate) use zones::{Shape, ZoneAnswer, ZoneCommand};
 
 /// Time limit of a client for a server to take a connection, and for each of its messages. A
 /// working server answers at once, and reports the progress of a job several times a second.
@@ -80,6 +87,23 @@ pub(crate) enum Request {
     },
     /// Verify all data and parity.
     Scrub,
+    /// The zoned volume as a drive.
+    Shape,
+    /// A command to the zones of the volume; data of a write follows the line.
+    Zones {
+        /// The command.
+        command: ZoneCommand,
+    },
+}
+
+impl Request {
+    /// Blocks of data behind the line of the request.
+    const fn sent_blocks(&self) -> u32 {
+        match self {
+            Self::Zones { command } => command.sent_blocks(),
+            _ => 0,
+        }
+    }
 }
 
 impl Response {
@@ -94,6 +118,34 @@ impl Response {
 
 /// The version of requests and answers.
 pub(crate) const PROTOCOL_VERSION: u32 = 2;
+
+/// An array in service, as clients of its control socket see it.
+pub(crate) trait ServedArray {
+    /// The drives that are open, for clients to compare with theirs.
+    fn drives(&self) -> Vec<ServedDrive>;
+
+    /// Progress of the rebuild, or of the scrub.
+    fn progress(&self, rebuild: bool) -> Option<Job>;
+
+    /// Answers a request, with the data behind it.
+    fn respond(self: Rc<Self>, request: Request, data: Bytes) -> Responding;
+}
+
+/// The result of a request.
+pub(crate) struct Answered {
+    result: serde_json::Value,
+    /// Data behind the line of the answer.
+    data: Vec<Bytes>,
+}
+
+impl From<serde_json::Value> for Answered {
+    fn from(result: serde_json::Value) -> Self {
+        Self { result, data: Vec::new() }
+    }
+}
+
+/// The future of an answer.
+pub(crate) type Responding = Pin<Box<dyn Future<Output = Result<Answered, CliError>>>>;
 
 /// An answer of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -11,11 +11,13 @@ use zoneweave_linux::nbd::{Endpoint, Listener};
 use zoneweave_linux::{Descriptor, Ring};
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
-use zoneweave_zoned::{AlignedBuffer, BlockCount};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-use super::service::{Service, remote_result};
+use super::service::remote_result;
+use super::zones::DATA_BLOCKS;
 use super::{
-    PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, ServedDrive, directory, socket_of,
+    Answered, PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, ServedArray, ServedDrive,
+    directory, socket_of,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -47,7 +49,7 @@ pub(crate) struct ControlSocket {
 /// The control socket of a running server; it is removed with this.
 pub(crate) struct ControlServer {
     closing: Gate,
-    service: Rc<OnceCell<Rc<Service>>>,
+    service: Rc<OnceCell<Rc<dyn ServedArray>>>,
 }
 
 /// What a server knows while its array is assembled.
@@ -100,7 +102,7 @@ impl ControlSocket {
 
 impl ControlServer {
     /// The array is in service: answers all requests from now on.
-    pub(crate) fn started(&self, service: Rc<Service>) {
+    pub(crate) fn started(&self, service: Rc<dyn ServedArray>) {
         assert!(self.service.set(service).is_ok(), "an array starts once");
     }
 
@@ -114,7 +116,7 @@ struct Connections {
     ring: Ring,
     handle: Handle,
     starting: Rc<Starting>,
-    service: Rc<OnceCell<Rc<Service>>>,
+    service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     places: Semaphore,
 }
 
@@ -147,7 +149,7 @@ struct Connection {
     ring: Ring,
     handle: Handle,
     starting: Rc<Starting>,
-    service: Rc<OnceCell<Rc<Service>>>,
+    service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     socket: Descriptor,
 }
 
@@ -167,7 +169,7 @@ impl Connection {
         let drives = service.map_or_else(|| self.starting.drives.clone(), |it| it.drives());
         self.send(&Response::Hello { version: PROTOCOL_VERSION, drives }).await?;
         let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
-        let Some(line) = received.transpose()?.flatten() else { return Ok(()) };
+        let Some((line, begun)) = received.transpose()?.flatten() else { return Ok(()) };
         let request: Request = match serde_json::from_slice(&line) {
             Ok(request) => request,
             Err(error) => {
@@ -175,15 +177,21 @@ impl Connection {
                 return self.send(&Response::Failed { exit: Exit::Usage.code(), message }).await;
             }
         };
+        let blocks = request.sent_blocks();
+        if blocks > DATA_BLOCKS {
+            let message = format!("invalid request: {blocks} blocks at once");
+            return self.send(&Response::Failed { exit: Exit::Usage.code(), message }).await;
+        }
+        let received = until(self.handle.sleep(REQUEST_TIME), self.receive_data(blocks, &begun));
+        let Some(data) = received.await.transpose()?.flatten() else { return Ok(()) };
         let Some(service) = self.service.get().cloned() else {
             return self.send(&self.starting.answer(&request)).await;
         };
         // The work is a task of its own: it continues if the client disconnects.
-        let of_service = service.clone();
         let rebuild = matches!(request, Request::Replace { .. } | Request::Online { .. });
-        let mut work = pin!(
-            self.handle.spawn("control request", async move { of_service.answer(request).await })
-        );
+        let of_service = service.clone();
+        let mut work =
+            pin!(self.handle.spawn("control request", of_service.respond(request, data)));
         let outcome = loop {
             match until(self.handle.sleep(PROGRESS_PERIOD), work.as_mut()).await {
                 Some(outcome) => break outcome,
@@ -193,12 +201,15 @@ impl Connection {
                 }
             }
         };
-        self.send(&Response::of(outcome)).await
+        match outcome {
+            Ok(Answered { result, data }) => self.send_with(&Response::Done { result }, data).await,
+            Err(error) => self.send(&Response::of(Err(error))).await,
+        }
     }
 
-    /// Receives the first line; `None` if it is missing or too long.
-    async fn receive(&self) -> io::Result<Option<Vec<u8>>> {
-        let blocks = u32::try_from(REQUEST_BYTES / zoneweave_zoned::BLOCK_BYTES).unwrap_or(1);
+    /// Receives the first line, and what has come behind it; `None` if it is missing or too long.
+    async fn receive(&self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+        let blocks = u32::try_from(REQUEST_BYTES / BLOCK_BYTES).unwrap_or(1);
         let mut buffer = AlignedBuffer::zeroed(BlockCount(blocks));
         let mut filled = 0;
         while filled < REQUEST_BYTES {
@@ -212,16 +223,48 @@ impl Connection {
             assert!(filled <= REQUEST_BYTES, "the kernel received {filled} bytes");
             let received = &buffer.as_ref()[..filled];
             if let Some(end) = received.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(received[..end].to_vec()));
+                return Ok(Some((received[..end].to_vec(), received[end + 1..].to_vec())));
             }
         }
         Ok(None)
     }
 
+    /// Receives the data of a request, which has begun to come with its line; `None` if it ends
+    /// early, or does not end with the data.
+    async fn receive_data(&self, blocks: u32, begun: &[u8]) -> io::Result<Option<Bytes>> {
+        assert!(blocks <= DATA_BLOCKS, "{blocks} blocks were admitted");
+        let length = blocks as usize * BLOCK_BYTES;
+        if length == 0 {
+            return Ok(Some(Bytes::new()));
+        }
+        if begun.len() > length {
+            return Ok(None);
+        }
+        let mut buffer = AlignedBuffer::zeroed(BlockCount(blocks));
+        buffer.as_mut()[..begun.len()].copy_from_slice(begun);
+        let mut filled = begun.len();
+        while filled < length {
+            let (returned, count) = self.ring.receive(&self.socket, buffer, filled..length).await?;
+            buffer = returned;
+            if count == 0 {
+                return Ok(None);
+            }
+            filled += count;
+        }
+        assert_eq!(filled, length, "nothing is received behind the data");
+        Ok(Some(buffer.freeze()))
+    }
+
     async fn send(&self, response: &Response) -> io::Result<()> {
+        self.send_with(response, Vec::new()).await
+    }
+
+    /// Sends a response and the data behind it.
+    async fn send_with(&self, response: &Response, data: Vec<Bytes>) -> io::Result<()> {
         let mut line = serde_json::to_vec(response)?;
         line.push(b'\n');
-        let sending = self.ring.send_all(&self.socket, vec![Bytes::from(line)]);
+        let parts = std::iter::once(Bytes::from(line)).chain(data).collect();
+        let sending = self.ring.send_all(&self.socket, parts);
         let sent = until(self.handle.sleep(RESPONSE_TIME), sending).await;
         sent.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
     }

@@ -9,6 +9,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use serde_json::Value;
 use zoneweave_linux::Ring;
 use zoneweave_linux::fuse::{FuseServer, FuseStatus};
@@ -22,7 +23,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
 use super::slots::Slots;
 use super::watch::{Pace, changes, damage, place};
-use super::{Request, ServedDrive};
+use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
 use crate::format::bytes;
 use crate::job::Job;
@@ -154,31 +155,6 @@ impl Service {
         self.servers.take()
     }
 
-    /// Progress of the rebuild, or of the scrub.
-    pub(crate) fn progress(&self, rebuild: bool) -> Option<Job> {
-        let status = self.volume.status();
-        let job = if rebuild { status.rebuild } else { status.scrub };
-        job.map(Into::into)
-    }
-
-    /// The drives that are open, for clients to compare with theirs.
-    pub(super) fn drives(&self) -> Vec<ServedDrive> {
-        let members = self.volume.status().members;
-        let in_service = |uuid: &String| {
-            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
-        };
-        let spares = self.spares.borrow();
-        let spares = spares.iter().filter_map(KeptSpare::waiting);
-        let all = self.slots.all().into_iter().chain(spares);
-        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
-            in_service: in_service(&member),
-            member,
-            path,
-            identity,
-        });
-        served.collect()
-    }
-
     /// Replacements that have not begun.
     fn waiting(&self) -> Vec<WaitingStatus> {
         let members = self.volume.status().members;
@@ -193,7 +169,7 @@ impl Service {
     }
 
     /// Answers a request.
-    pub(super) async fn answer(&self, request: Request) -> Result<Value, CliError> {
+    async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
             Request::Status => remote_result(&self.status().await),
             Request::Segments => remote_result(&self.volume.segments()),
@@ -214,6 +190,7 @@ impl Service {
                 remote_result(&self.status().await)
             }
             Request::Scrub => remote_result(&self.scrub().await?),
+            Request::Shape | Request::Zones { .. } => Err(CliError::NotZoned),
         }
     }
 
@@ -321,6 +298,35 @@ impl Service {
         news.extend(damage(&self.errors.borrow(), &status.members, drive_of));
         self.errors.replace(status.members.iter().map(|member| member.errors).collect());
         news
+    }
+}
+
+impl ServedArray for Service {
+    fn drives(&self) -> Vec<ServedDrive> {
+        let members = self.volume.status().members;
+        let in_service = |uuid: &String| {
+            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
+        };
+        let spares = self.spares.borrow();
+        let spares = spares.iter().filter_map(KeptSpare::waiting);
+        let all = self.slots.all().into_iter().chain(spares);
+        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
+            in_service: in_service(&member),
+            member,
+            path,
+            identity,
+        });
+        served.collect()
+    }
+
+    fn progress(&self, rebuild: bool) -> Option<Job> {
+        let status = self.volume.status();
+        let job = if rebuild { status.rebuild } else { status.scrub };
+        job.map(Into::into)
+    }
+
+    fn respond(self: Rc<Self>, request: Request, _data: Bytes) -> Responding {
+        Box::pin(async move { self.answer(request).await.map(Into::into) })
     }
 }
 

@@ -25,7 +25,9 @@ pub(crate) use render::{render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
 pub(crate) use states::SpareState;
-pub(crate) use zoned::{LogicalZones, inactive_zoned_status};
+pub(crate) use zoned::{
+    LogicalZones, ZonedVolumeStatus, as_member, inactive_zoned_status, served_zoned_status,
+};
 
 /// Health of an array; worse is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -182,8 +184,27 @@ pub(crate) struct ServerStatus {
     pub exports: Vec<String>,
     pub clients: u64,
     pub requests: u64,
-    pub mapped_bytes: u64,
     pub volatile_cache: bool,
+    /// Of a block volume.
+    #[serde(flatten)]
+    pub blocks: Option<BlockVolumeStatus>,
+    /// Of a zoned volume.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zoned: Option<ZonedVolumeStatus>,
+    pub rebuild: Option<Job>,
+    /// At the rate of the last half minute.
+    pub rebuild_left_ns: Option<u64>,
+    /// Replacements that wait for another rebuild or a scrub to end.
+    #[serde(default)]
+    pub waiting: Vec<WaitingStatus>,
+    pub spares: Vec<SpareStatus>,
+    pub scrub: Option<Job>,
+}
+
+/// The status of a served block volume.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct BlockVolumeStatus {
+    pub mapped_bytes: u64,
     /// Write commands and open segments.
     #[serde(default)]
     pub writing: WritingStatus,
@@ -204,14 +225,6 @@ pub(crate) struct ServerStatus {
     pub index_pages: Option<IndexPages>,
     pub write_amplification: f64,
     pub amplification: Amplification,
-    pub rebuild: Option<Job>,
-    /// At the rate of the last half minute.
-    pub rebuild_left_ns: Option<u64>,
-    /// Drives that wait for another rebuild or a scrub to end before they take their slots.
-    #[serde(default)]
-    pub waiting: Vec<WaitingStatus>,
-    pub spares: Vec<SpareStatus>,
-    pub scrub: Option<Job>,
     pub counters: Counters,
 }
 

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use zoneweave_raid::log::{LaneMode, LaneRequests, MemberHealth};
+use zoneweave_raid::raizn::ZoneCounts;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, LogicalZones,
-    MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
+    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
+    LogicalZones, MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
+    ZonedVolumeStatus,
 };
 use crate::format::{bytes, shown, span, table, wrapped};
 use crate::job::Job;
@@ -202,13 +204,54 @@ fn row(member: &MemberStatus, name: String, served: bool) -> Vec<String> {
 }
 
 fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
+    let unit = if status.zones.is_some() { "zones" } else { "segments" };
     let left = server.rebuild_left_ns.map(|left| format!("  {} left", span(left)));
     let jobs = [("rebuild", server.rebuild, left), ("scrub", server.scrub, None)];
     for (name, job, left) in jobs {
         if let Some(job) = job {
-            output.line(format_args!("  {name:<9} {}{}", bar(job), left.unwrap_or_default()));
+            output.line(format_args!("  {name:<9} {}{}", bar(job, unit), left.unwrap_or_default()));
         }
     }
+    if let Some(blocks) = &server.blocks {
+        block_volume(status, blocks, output);
+    }
+    if let Some(zoned) = &server.zoned {
+        zoned_volume(zoned, output);
+    }
+    let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
+    let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
+    if repaired + lost > 0 {
+        let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+        field(output, "damage", &format!("{} repaired, {} lost", size(repaired), size(lost)));
+    }
+    for spare in &server.spares {
+        field(output, "spare", &told(spare));
+    }
+    let cache =
+        if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
+    let lanes = server.blocks.as_ref().map(|blocks| lanes(&blocks.writing));
+    let lanes = lanes.filter(|lanes| !lanes.is_empty()).map(|lanes| format!("{lanes} · "));
+    field(output, "writes", &format!("{}{cache}", lanes.unwrap_or_default()));
+    let fell_back = server.blocks.as_ref().and_then(|blocks| blocks.writing.fell_back.last());
+    if let Some(reason) = fell_back {
+        lines(output, "            ", &format!("fallback: {reason}"));
+    }
+    // Without front ends of its own, another shard serves the clients.
+    if !server.exports.is_empty() {
+        field(
+            output,
+            "exports",
+            &format!(
+                "{} ({} clients, {} requests)",
+                server.exports.join(" · "),
+                server.clients,
+                server.requests
+            ),
+        );
+    }
+}
+
+fn block_volume(status: &ArrayStatus, server: &BlockVolumeStatus, output: &Output) {
     #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
     let used = server.mapped_bytes as f64 * 100.0 / (status.size_bytes.max(1)) as f64;
     field(
@@ -268,35 +311,21 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
             &format!("{}{}", moved(&server.amplification, uniform), padded(&server.counters)),
         );
     }
-    let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
-    let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
-    if repaired + lost > 0 {
-        let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
-        field(output, "damage", &format!("{} repaired, {} lost", size(repaired), size(lost)));
-    }
-    for spare in &server.spares {
-        field(output, "spare", &told(spare));
-    }
-    let cache =
-        if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
-    let lanes = lanes(&server.writing);
-    let lanes = if lanes.is_empty() { lanes } else { format!("{lanes} · ") };
-    field(output, "writes", &format!("{lanes}{cache}"));
-    if let Some(reason) = server.writing.fell_back.last() {
-        lines(output, "            ", &format!("fallback: {reason}"));
-    }
-    // Without front ends of its own, another shard serves the clients.
-    if !server.exports.is_empty() {
-        field(
-            output,
-            "exports",
-            &format!(
-                "{} ({} clients, {} requests)",
-                server.exports.join(" · "),
-                server.clients,
-                server.requests
-            ),
-        );
+}
+
+fn zoned_volume(volume: &ZonedVolumeStatus, output: &Output) {
+    let ZoneCounts { empty, open, closed, full, read_only, offline } = volume.zones;
+    let rest = match (read_only, offline) {
+        (0, 0) => String::new(),
+        _ => format!(" · {read_only} read-only · {offline} offline"),
+    };
+    let text = format!("{empty} empty · {open} open · {closed} closed · {full} full{rest}");
+    field(output, "zones", &text);
+    let verified = if volume.checksums { "verified by checksums" } else { "not verified" };
+    field(output, "reads", verified);
+    if volume.relocated_blocks > 0 {
+        let size = bytes(volume.relocated_blocks * BLOCK_BYTES as u64);
+        field(output, "moved", &format!("{size} in parity logs, after an interruption"));
     }
 }
 
@@ -377,10 +406,10 @@ fn members_io(status: &ArrayStatus) -> impl Iterator<Item = super::MemberIo> {
     status.members.iter().filter_map(|member| member.io)
 }
 
-fn bar(job: Job) -> String {
+fn bar(job: Job, unit: &str) -> String {
     let filled = usize::try_from(job.percent() / 5).unwrap_or(20).min(20);
     format!(
-        "{}{} {} %  {}/{} segments",
+        "{}{} {} %  {}/{} {unit}",
         "█".repeat(filled),
         "░".repeat(20 - filled),
         job.percent(),

@@ -11,9 +11,9 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::{
-    Amplification, ArrayStatus, ClassStatus, Counters, Health, LaneStatus, MemberIo, MemberStatus,
-    OtherDrive, ServerStatus, ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts,
-    losses_left,
+    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
+    MemberIo, MemberStatus, OtherDrive, ServerStatus, ShardStatus, SpareStatus, WaitingStatus,
+    WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::space::full_disk;
 
@@ -91,24 +91,27 @@ pub(crate) fn served_status(
             exports: front_ends.exports,
             clients: front_ends.clients,
             requests: front_ends.requests,
-            mapped_bytes: volume.mapped_bytes,
             volatile_cache: volume.volatile_cache,
-            writing: writing(volume.writing),
-            segments_total: volume.segments_total,
-            segments_free: volume.segments_free,
-            segments_leftover: volume.segments_leftover,
-            memory: volume.memory,
-            memory_at_most: volume.memory_at_most,
-            absent_pages: volume.absent_pages,
-            index_pages: volume.index_pages,
-            write_amplification: volume.write_amplification,
-            amplification: amplification(volume.amplification, &volume.counters),
+            blocks: Some(BlockVolumeStatus {
+                mapped_bytes: volume.mapped_bytes,
+                writing: writing(volume.writing),
+                segments_total: volume.segments_total,
+                segments_free: volume.segments_free,
+                segments_leftover: volume.segments_leftover,
+                memory: volume.memory,
+                memory_at_most: volume.memory_at_most,
+                absent_pages: volume.absent_pages,
+                index_pages: volume.index_pages,
+                write_amplification: volume.write_amplification,
+                amplification: amplification(volume.amplification, &volume.counters),
+                counters: counters(&volume.counters),
+            }),
+            zoned: None,
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
             waiting: front_ends.waiting,
             spares: front_ends.spares,
             scrub: volume.scrub.map(Into::into),
-            counters: counters(&volume.counters),
         }),
         is_silent: false,
         others,
@@ -130,13 +133,13 @@ fn writing(found: log::WritingStatus) -> WritingStatus {
 
 /// The action where members in files were evicted because their file system is full: they are not
 /// lost.
-fn free_space(slots: &[Option<SlotDrive>]) -> Option<String> {
+pub(super) fn free_space(slots: &[Option<SlotDrive>]) -> Option<String> {
     let full = slots.iter().flatten().find_map(|slot| full_disk(slot.drive.path()))?;
     let folder = full.folder.display();
     Some(format!("free some space in {folder}, then restart the server; no drive is lost"))
 }
 
-fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
+pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
     let failure = slot.and_then(|slot| slot.drive.failure());

@@ -1,11 +1,17 @@
-//! The status of an array with a zoned volume that is not served, from its superblocks.
+//! The status of an array with a zoned volume: served, or from its superblocks.
 
 use serde::{Deserialize, Serialize};
-use zoneweave_zoned::BLOCK_BYTES;
+use zoneweave_raid::array::format::config::ArrayConfig;
+use zoneweave_raid::log::{MemberHealth, MemberStatus};
+use zoneweave_raid::raizn::{self, VolumeStatus, ZoneCounts};
+use zoneweave_zoned::{BLOCK_BYTES, Geometry};
 
 use super::inactive::inactive_member;
-use super::judge::{Facts, Verdict, judge};
-use super::{ArrayStatus, ShardStatus, describe_drives, losses_left};
+use super::judge::{Facts, Rebuild, Verdict, judge};
+use super::served::{FrontEnds, SlotDrive, free_space, served_member};
+use super::{
+    ArrayStatus, Health, OtherDrive, ServerStatus, ShardStatus, describe_drives, losses_left,
+};
 use crate::error::CliError;
 use crate::zoned::Found;
 
@@ -14,6 +20,17 @@ use crate::zoned::Found;
 pub(crate) struct LogicalZones {
     pub count: u32,
     pub zone_bytes: u64,
+}
+
+/// The status of a served zoned volume.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct ZonedVolumeStatus {
+    /// Logical zones by state.
+    pub zones: ZoneCounts,
+    /// Whether reads are verified.
+    pub checksums: bool,
+    /// Blocks in parity logs, because a crash left something in their places.
+    pub relocated_blocks: u64,
 }
 
 /// The status of an array with a zoned volume. Nothing is started, so the states of its zones are
@@ -58,4 +75,97 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         others: describe_drives(&found.drives, &found.survey.drives, config.array),
     };
     Ok(status.with_drives_named())
+}
+
+/// A member of a zoned volume in the form that all volumes share.
+pub(crate) fn as_member(member: &raizn::MemberStatus) -> MemberStatus {
+    let state = match (member.online, member.rebuilding) {
+        (true, _) => MemberHealth::Online,
+        (false, true) => MemberHealth::Rebuilding,
+        // A start takes missing members out of service.
+        (false, false) => MemberHealth::Failed,
+    };
+    MemberStatus {
+        slot: member.slot,
+        uuid: member.uuid.clone(),
+        state,
+        reason: member.failure.clone(),
+        free_zones: 0,
+        orphan_zones: 0,
+        lost_zones: 0,
+        errors: member.errors,
+        seen_ns_ago: member.seen_ns_ago,
+    }
+}
+
+/// The status of a running zoned volume; `geometry` is that of the volume as a drive.
+pub(crate) fn served_zoned_status(
+    config: &ArrayConfig,
+    geometry: &Geometry,
+    volume: VolumeStatus,
+    slots: &[Option<SlotDrive>],
+    others: Vec<OtherDrive>,
+    front_ends: FrontEnds,
+) -> ArrayStatus {
+    assert_eq!(volume.members.len(), slots.len(), "a place for each member's drive");
+    let members = volume.members.iter().zip(slots);
+    let members = members.map(|(member, slot)| served_member(&as_member(member), slot.as_ref()));
+    let members: Vec<_> = members.collect();
+    let losses_left = losses_left(config.scheme, &members);
+    let lost = members.iter().filter_map(|member| member.io).map(|io| io.unrepairable_blocks);
+    let runs = volume.rebuild.is_some() || front_ends.resumes;
+    let facts = Facts {
+        members: &members,
+        losses_left,
+        stopped: volume.stopped.as_deref(),
+        is_served: true,
+        rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
+        waiting: &front_ends.waiting,
+        spares: &[],
+        lost_blocks: lost.sum(),
+    };
+    let Verdict { health, why, action } = judge(&facts);
+    let action = match health {
+        Health::Failed => free_space(slots).or(action),
+        _ => action,
+    };
+    let zone_bytes = geometry.zone_capacity.data_bytes() as u64;
+    let status = ArrayStatus {
+        losses_left: Some(losses_left),
+        members,
+        name: volume.name,
+        array: config.array.to_string(),
+        scheme: volume.scheme,
+        shard: ShardStatus::of(config.shard),
+        health,
+        why,
+        action,
+        epoch: volume.epoch,
+        size_bytes: zone_bytes * u64::from(geometry.zones),
+        chunk_bytes: volume.unit_bytes,
+        group_rows: 0,
+        mode: "zoned".to_owned(),
+        zones: Some(LogicalZones { count: geometry.zones, zone_bytes }),
+        server: Some(ServerStatus {
+            uptime_ns: front_ends.uptime_ns,
+            exports: front_ends.exports,
+            clients: front_ends.clients,
+            requests: front_ends.requests,
+            volatile_cache: volume.volatile_cache,
+            blocks: None,
+            zoned: Some(ZonedVolumeStatus {
+                zones: volume.zones,
+                checksums: volume.checksums,
+                relocated_blocks: volume.relocated_blocks,
+            }),
+            rebuild: volume.rebuild.map(Into::into),
+            rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
+            waiting: front_ends.waiting,
+            spares: Vec::new(),
+            scrub: None,
+        }),
+        is_silent: false,
+        others,
+    };
+    status.with_drives_named()
 }

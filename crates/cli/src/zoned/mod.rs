@@ -1,12 +1,16 @@
-//! Arrays with a zoned volume: found, started in this process, and repaired.
+//! Arrays with a zoned volume: found, started in this process, repaired, and reached at their
+//! server.
 //!
 //! A zoned volume uses its drives as they are: it needs no metadata beside blocks, and keeps none
 //! among them.
 
 mod found;
+mod remote;
 mod repair;
+mod server;
 mod start;
 
 pub(crate) use found::{Found, find, offer, refuse_zoned};
+pub(crate) use remote::RemoteVolume;
 pub(crate) use repair::{Replacement, fail, replace};
 pub(crate) use start::{relocated, start_whole};

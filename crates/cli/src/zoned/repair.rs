@@ -93,7 +93,7 @@ pub(crate) fn replace(
     let is_new = |path: &&PathBuf| !same_file(path, replacement.with);
     let mut paths: Vec<_> = paths.iter().filter(is_new).cloned().collect();
     let volume = start_whole(session, &paths, found, Some(slot), output)?;
-    let progress = Progress::new(output, "rebuild");
+    let progress = Progress::of(output, "rebuild", "zones");
     let uuid = MemberUuid(random_uuid()?);
     let (rebuilt, watched) = (volume.clone(), volume);
     let job = async move {

@@ -111,15 +111,21 @@ impl Place {
 
     /// Serves drives at `s.sock`; returns when clients can connect.
     pub(crate) fn serve(&self, drives: &str) -> Server {
-        let mut child = self
-            .command(&format!("serve nbd {drives} --socket unix:s.sock"))
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        self.start(&format!("serve nbd {drives} --socket unix:s.sock"), "nbdinfo '")
+    }
+
+    /// Serves a zoned volume to commands.
+    pub(crate) fn serve_zoned(&self, drives: &str) -> Server {
+        self.start(&format!("serve zoned {drives}"), "ready")
+    }
+
+    /// Starts a server; returns when it has announced something.
+    fn start(&self, words: &str, announces: &str) -> Server {
+        let mut child =
+            self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut announced = String::new();
-        while !announced.contains("nbdinfo '") {
+        while !announced.contains(announces) {
             let read = stdout.read_line(&mut announced).unwrap();
             if read == 0 {
                 let mut stderr = String::new();

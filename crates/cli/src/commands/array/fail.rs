@@ -29,7 +29,12 @@ pub(crate) struct Fail {
 pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
-        let status = zoned::fail(&session, &found, &request.drives, request.slot, output)?;
+        let status = match found.client()? {
+            Some(client) => {
+                parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?
+            }
+            None => zoned::fail(&session, &found, &request.drives, request.slot, output)?,
+        };
         output.result("array-status", &status, |output| render(&status, output));
         return Ok(Exit::Done);
     }

@@ -52,29 +52,41 @@ impl Replace {
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
-        let Replace { slot, with, yes_destroy, destroy, .. } = request;
-        let replacement = Replacement { slot: *slot, with, yes_destroy: *yes_destroy, destroy };
-        let status = zoned::replace(&session, &found, &request.drives, &replacement, output)?;
+        let status = match found.client()? {
+            Some(client) => served(request, client, "zones", output)?,
+            None => {
+                let Replace { slot, with, yes_destroy, destroy, .. } = request;
+                let replacement =
+                    Replacement { slot: *slot, with, yes_destroy: *yes_destroy, destroy };
+                zoned::replace(&session, &found, &request.drives, &replacement, output)?
+            }
+        };
         output.result("array-status", &status, |output| render(&status, output));
         return Ok(Exit::Done);
     }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
-        Some(client) => served(request, client, output)?,
+        Some(client) => served(request, client, "segments", output)?,
         None => inactive(request, &session, &located, output)?,
     };
     output.result("array-status", &status, |output| render(&status, output));
     Ok(Exit::Done)
 }
 
-fn served(request: &Replace, client: Client, output: &Output) -> Result<ArrayStatus, CliError> {
+/// Has the server do it; its progress counts `unit`.
+fn served(
+    request: &Replace,
+    client: Client,
+    unit: &'static str,
+    output: &Output,
+) -> Result<ArrayStatus, CliError> {
     let asked = Request::Replace {
         slot: request.slot,
         drive: absolute(&request.with)?,
         destroy: request.yes_destroy,
         by_name: request.is_named(),
     };
-    let progress = Progress::new(output, "rebuild");
+    let progress = Progress::of(output, "rebuild", unit);
     let status = parse_status(client.ask(&asked, |job| progress.update(job))?);
     progress.finish();
     status

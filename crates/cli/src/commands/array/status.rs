@@ -1,6 +1,6 @@
 //! `zoneweave array status`: the state of an array or of all shards of a volume.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -17,7 +17,7 @@ use crate::status::{
     ArrayStatus, Unknown, VolumeStatus, inactive_status, inactive_zoned_status, render,
     render_volume,
 };
-use crate::zoned::find as find_zoned;
+use crate::zoned::{Found, find as find_zoned};
 
 #[derive(Args)]
 pub(crate) struct StatusOf {
@@ -34,7 +34,7 @@ pub(crate) struct StatusOf {
 pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = find_zoned(&session, &request.drives)? {
-        let status = inactive_zoned_status(&found)?;
+        let status = of_zoned(&found, output)?;
         output.result("array-status", &status, |output| render(&status, output));
         return Ok(VolumeStatus::One(Box::new(status)).exit(request.check));
     }
@@ -71,8 +71,30 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArrayStatus, CliError> {
     let (located, contact) = find(session, drives)?;
-    let inactive = || inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray);
+    let Located { drives, survey, socket, .. } = &located;
+    let inactive = || inactive_status(drives, survey).ok_or(CliError::NoArray);
+    ask(contact, &drives.opened, socket.as_deref(), inactive, output)
+}
+
+fn of_zoned(found: &Found, output: &Output) -> Result<ArrayStatus, CliError> {
+    let socket = socket_of(found.membership.config.array);
+    let inactive = || inactive_zoned_status(found);
+    ask(found.contact(), &found.drives.opened, Some(&socket), inactive, output)
+}
+
+/// The status from the server of the drives, or what is known of an array without one.
+fn ask(
+    contact: Contact,
+    drives: &[NamedDrive],
+    socket: Option<&Path>,
+    inactive: impl Fn() -> Result<ArrayStatus, CliError>,
+    output: &Output,
+) -> Result<ArrayStatus, CliError> {
     let silent = |error: CliError| Ok(inactive()?.unknown(&Unknown::Silent(error.to_string())));
+    let elsewhere = || {
+        let socket = socket.ok_or(CliError::NoArray)?.to_owned();
+        Ok(inactive()?.unknown(&Unknown::Elsewhere(socket)))
+    };
     let client = match contact {
         Contact::Server(client) => client,
         Contact::Former(client, error) => {
@@ -82,16 +104,12 @@ fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArraySta
         Contact::Copies(error) => return Err(error),
         Contact::Silent(error @ CliError::ServerOfAnother { .. }) => {
             output.warning(&error);
-            return elsewhere(&located, inactive()?);
+            return elsewhere();
         }
         Contact::Silent(error) => return silent(error),
         Contact::Nobody => {
-            let opened = &located.drives.opened;
             let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
-            return match opened.iter().any(is_locked) {
-                true => elsewhere(&located, inactive()?),
-                false => inactive(),
-            };
+            return if drives.iter().any(is_locked) { elsewhere() } else { inactive() };
         }
     };
     match client.ask(&Request::Status, |_| {}) {
@@ -99,11 +117,6 @@ fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArraySta
         Err(error) if error.is_silence() => silent(error),
         Err(error) => Err(error),
     }
-}
-
-fn elsewhere(located: &Located, status: ArrayStatus) -> Result<ArrayStatus, CliError> {
-    let socket = located.socket.clone().ok_or(CliError::NoArray)?;
-    Ok(status.unknown(&Unknown::Elsewhere(socket)))
 }
 
 /// Parses the status sent by a server.

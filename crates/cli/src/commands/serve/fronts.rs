@@ -43,6 +43,12 @@ pub(super) struct Fronts<'a> {
 }
 
 impl Places {
+    /// Whether there is no front end, which only zoned volumes can be served without.
+    pub(super) fn are_none(&self) -> bool {
+        let Self { endpoints, export: _, ublk, vhost_user, fuse } = self;
+        endpoints.is_empty() && ublk.is_none() && vhost_user.is_none() && fuse.is_none()
+    }
+
     /// Opens the front ends of a volume before its array starts: starting an array may take drives
     /// that were not named out of service, in vain if no client can then be served.
     pub(super) fn open(

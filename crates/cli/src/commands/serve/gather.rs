@@ -8,12 +8,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::{MemberState, MemberUuid, SuperblockRecord};
-use zoneweave_raid::log::recover::records::read_records;
+use zoneweave_raid::array::start::membership::MembershipRecord;
+use zoneweave_raid::log::format::{MemberState, MemberUuid};
 use zoneweave_runtime::Nanos;
 
 use super::Served;
 use super::stop::Stop;
+use crate::drives::membership::membership_of;
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::format;
@@ -68,9 +69,8 @@ pub(super) fn gather(
 }
 
 /// The newest record of a drive.
-fn newest(stop: &Stop<'_>, named: &NamedDrive) -> Result<Option<SuperblockRecord>, CliError> {
-    let records = stop.run(read_records(&*named.member))?;
-    Ok(records.ok().and_then(|records| records.newest().cloned()))
+fn newest(stop: &Stop<'_>, named: &NamedDrive) -> Result<Option<MembershipRecord>, CliError> {
+    Ok(stop.run(membership_of(named))?.ok().flatten())
 }
 
 /// Members in service, of the arrays of the drives, that none of the drives is.

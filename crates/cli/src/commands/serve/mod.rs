@@ -7,6 +7,7 @@ mod gather;
 mod orders;
 mod shards;
 mod stop;
+mod zoned;
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ use crate::start::Unusable;
 use crate::status::{VolumeStatus, render_volume};
 use crate::wait::until;
 use crate::writing::Writing;
+use crate::zoned::find;
 use engine::{Engine, Prepared};
 use fronts::{Fronts, Places, endpoint, look, start_servers, stop_servers, unix_path};
 pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
@@ -42,12 +44,15 @@ use stop::{Stop, end_if_stopped};
 pub(crate) enum Verb {
     /// Serve a volume over NBD
     Nbd(Nbd),
-    /// Serve a volume as the kernel disk /dev/ublkbN (needs root, Linux 6.5+ and ublk_drv)
+    /// Serve a volume as the kernel disk /dev/ublkbN (needs root, Linux 6.5+ and ublk_drv); a zoned
+    /// volume as a zoned disk (Linux 6.6+)
     Ublk(Ublk),
     /// Serve a volume to a virtual machine as a virtio disk (vhost-user-blk, e.g. of QEMU)
     VhostUser(VhostUser),
     /// Serve a volume as a file through FUSE, e.g. for `losetup` on kernels without nbd and ublk
     Fuse(Fuse),
+    /// Serve a zoned volume to `zoneweave zoned`, and as a zoned kernel disk (--ublk)
+    Zoned(zoned::Zoned),
 }
 
 /// A volume to serve over NBD.
@@ -98,7 +103,7 @@ pub(crate) struct Fuse {
 }
 
 /// The array to serve, and how.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Served {
     /// Drives of the array, or of all shards of a volume, in any order
     #[arg(value_name = "DRIVE", required = true)]
@@ -166,6 +171,10 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
             let vhost_user = Some(unix_path(&socket)?);
             serve(&array, &Places { vhost_user, ..Places::default() }, &[], output)
         }
+        Verb::Zoned(request) => {
+            let places = Places { ublk: request.ublk, ..Places::default() };
+            serve(&request.array(), &places, &[], output)
+        }
         Verb::Fuse(Fuse { array, mountpoint }) => {
             let places = Places { fuse: Some(mountpoint), ..Places::default() };
             serve(&array, &places, &[], output)
@@ -205,7 +214,10 @@ fn serve(
         end_if_stopped(error);
     });
     signals.serving();
-    let Running { mut engine, others, servers, exports, own } = started?;
+    let Running { mut engine, others, servers, exports, own } = match started? {
+        Started::Blocks(running) => *running,
+        Started::Zones(running) => return running.serve(&session, &signals, output),
+    };
     // However serving ends, the front ends are shut down.
     let served = engine.serve(&session, servers, exports).and_then(|status| {
         announce(&others.with_first(status), hints, output);
@@ -228,7 +240,13 @@ fn serve(
     Ok(Exit::Done)
 }
 
-/// A volume whose front ends answer.
+/// A volume in service.
+enum Started {
+    Blocks(Box<Running>),
+    Zones(zoned::Running),
+}
+
+/// A block volume whose front ends answer.
 struct Running {
     engine: Engine,
     others: Others,
@@ -245,10 +263,16 @@ fn start(
     request: &Served,
     places: &Places,
     output: &Output,
-) -> Result<Running, CliError> {
+) -> Result<Started, CliError> {
     descriptors::raise_limit();
     let session = stop.session;
     let drives = gather(stop, request, output)?;
+    if find(session, &drives)?.is_some() {
+        return zoned::start(stop, request, places, &drives, output).map(Started::Zones);
+    }
+    if places.are_none() {
+        return Err(CliError::NotZoned);
+    }
     let mut orders = orders(session, request, &drives, output).map_err(few_descriptors)?;
     assert!(!orders.is_empty(), "a volume has an array");
     let first = orders.remove(0);
@@ -270,7 +294,7 @@ fn start(
     others.connect(session, stop)?;
     let device = others.volume(Rc::new(engine.volume().clone()));
     let (servers, exports) = start_fronts(session, &engine.config, device, fronts, output)?;
-    Ok(Running { engine, others, servers, exports, own })
+    Ok(Started::Blocks(Box::new(Running { engine, others, servers, exports, own })))
 }
 
 /// Where descriptors have run out, that is the error to report.

@@ -4,13 +4,12 @@ use std::io::{self, Read as _, Write as _};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_raid::raizn::Volume;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice,
     ZonedDeviceExt,
 };
 
-use super::{Offline, known};
+use super::{Target, known};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{bytes, parse_offset, parse_small_blocks};
@@ -23,7 +22,7 @@ const PIECE_BLOCKS: u32 = 256;
 #[derive(Args)]
 pub(crate) struct Read {
     #[command(flatten)]
-    volume: Offline,
+    volume: Target,
     /// Number of the zone
     #[arg(long, value_name = "N")]
     zone: u32,
@@ -39,7 +38,7 @@ pub(crate) struct Read {
 #[derive(Args)]
 pub(crate) struct Write {
     #[command(flatten)]
-    volume: Offline,
+    volume: Target,
     /// Number of the zone
     #[arg(long, value_name = "N")]
     zone: u32,
@@ -52,7 +51,7 @@ pub(crate) struct Write {
 #[derive(Args)]
 pub(crate) struct Append {
     #[command(flatten)]
-    volume: Offline,
+    volume: Target,
     /// Number of the zone
     #[arg(long, value_name = "N")]
     zone: u32,
@@ -155,16 +154,16 @@ fn bytes_of(blocks: u32) -> u64 {
 }
 
 /// Blocks of a write to the volume.
-fn piece_blocks(volume: &Volume) -> u32 {
+fn piece_blocks(volume: &dyn ZonedDevice) -> u32 {
     PIECE_BLOCKS.min(volume.geometry().max_transfer.0)
 }
 
-async fn flush(volume: &Volume, zone: ZoneId) -> Result<(), CliError> {
+async fn flush(volume: &dyn ZonedDevice, zone: ZoneId) -> Result<(), CliError> {
     volume.flush().await.map_err(|status| CliError::Zone { zone, status })
 }
 
 /// The write pointer of a zone, in blocks.
-async fn write_pointer(volume: &Volume, zone: ZoneId) -> Result<u32, CliError> {
+async fn write_pointer(volume: &dyn ZonedDevice, zone: ZoneId) -> Result<u32, CliError> {
     let failed = |status| CliError::Zone { zone, status };
     let report = volume.report_by(zone, 1, Default::default()).await.map_err(failed)?;
     let info = report.zones.first().ok_or(failed(Status::InternalError))?;

@@ -1,11 +1,10 @@
-//! `zoneweave zoned reset` and `finish`.
+//! `zoneweave zoned open`, `close`, `reset` and `finish`.
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_raid::raizn::Volume;
-use zoneweave_zoned::{ZoneAction, ZoneId, ZonedDeviceExt};
+use zoneweave_zoned::{ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
-use super::{Offline, known};
+use super::{Target, known};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -14,7 +13,7 @@ use crate::output::Output;
 #[derive(Args)]
 pub(crate) struct Zones {
     #[command(flatten)]
-    volume: Offline,
+    volume: Target,
     /// Number of the zone (may be repeated)
     #[arg(long, value_name = "N", required_unless_present = "all")]
     zone: Vec<u32>,
@@ -30,9 +29,16 @@ struct Changed {
 }
 
 pub(super) fn run(request: &Zones, action: ZoneAction, output: &Output) -> Result<Exit, CliError> {
-    request.volume.run(output, async |volume| change(volume, request, action).await)?;
+    let work = async |volume: &dyn ZonedDevice| change(volume, request, action).await;
+    match action {
+        // Zones that a start finds open are closed, as after a power loss of a drive.
+        ZoneAction::Open | ZoneAction::Close => request.volume.run_served(work)?,
+        _ => request.volume.run(output, work)?,
+    }
     let changed = Changed { zones: (!request.all).then(|| request.zone.clone()) };
     let (kind, word) = match action {
+        ZoneAction::Open => ("zoned-open", "opened"),
+        ZoneAction::Close => ("zoned-close", "closed"),
         ZoneAction::Reset => ("zoned-reset", "reset"),
         _ => ("zoned-finish", "finished"),
     };
@@ -45,7 +51,11 @@ pub(super) fn run(request: &Zones, action: ZoneAction, output: &Output) -> Resul
     Ok(Exit::Done)
 }
 
-async fn change(volume: &Volume, request: &Zones, action: ZoneAction) -> Result<(), CliError> {
+async fn change(
+    volume: &dyn ZonedDevice,
+    request: &Zones,
+    action: ZoneAction,
+) -> Result<(), CliError> {
     if request.all {
         let failed = |status| CliError::Zone { zone: ZoneId(0), status };
         return volume.manage_all(action).await.map_err(failed);

@@ -1,6 +1,7 @@
 //! `zoneweave zoned`: commands to the zones of a zoned volume.
 //!
-//! The volume is started in this process for one command, so it must not be served.
+//! The server of the volume runs them. A volume that is not served is started in this process for
+//! one command.
 
 mod data;
 mod manage;
@@ -9,14 +10,13 @@ mod report;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use zoneweave_raid::raizn::Volume;
-use zoneweave_zoned::{Status, ZoneId, ZonedDevice};
+use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice};
 
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
-use crate::zoned::{find, start_whole};
+use crate::zoned::{RemoteVolume, find, start_whole};
 
 /// A command to zones.
 #[derive(Subcommand)]
@@ -29,16 +29,20 @@ pub(crate) enum Verb {
     Write(data::Write),
     /// Append standard input to a zone, and print the address of each append
     Append(data::Append),
+    /// Open zones: they stay open until they are full, closed, finished or reset
+    Open(manage::Zones),
+    /// Close open zones
+    Close(manage::Zones),
     /// Reset zones: they are empty again
     Reset(manage::Zones),
     /// Finish zones: they are full, and take no more writes before a reset
     Finish(manage::Zones),
 }
 
-/// A zoned volume that is not served.
+/// A zoned volume.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Offline {
-    /// Drives of the array
+pub(super) struct Target {
+    /// Drives of the array (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
 }
@@ -49,23 +53,30 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Read(read) => data::read(&read, output),
         Verb::Write(write) => data::write(&write, output),
         Verb::Append(append) => data::append(&append, output),
-        Verb::Reset(zones) => manage::run(&zones, zoneweave_zoned::ZoneAction::Reset, output),
-        Verb::Finish(zones) => manage::run(&zones, zoneweave_zoned::ZoneAction::Finish, output),
+        Verb::Open(zones) => manage::run(&zones, ZoneAction::Open, output),
+        Verb::Close(zones) => manage::run(&zones, ZoneAction::Close, output),
+        Verb::Reset(zones) => manage::run(&zones, ZoneAction::Reset, output),
+        Verb::Finish(zones) => manage::run(&zones, ZoneAction::Finish, output),
     }
 }
 
-impl Offline {
-    /// Runs work on the volume, and closes it.
+impl Target {
+    /// Runs work on the volume: of its server, or started for this.
     ///
     /// # Errors
-    /// If the drives have no zoned volume, it is served, members are missing, or the work fails.
+    /// If the drives have no zoned volume, the server does not answer, members are missing, or the
+    /// work fails.
     fn run<T>(
         &self,
         output: &Output,
-        work: impl AsyncFnOnce(&Volume) -> Result<T, CliError>,
+        work: impl AsyncFnOnce(&dyn ZonedDevice) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
         let session = Session::new()?;
         let found = find(&session, &self.drives)?.ok_or(CliError::NotZoned)?;
+        if let Some(client) = found.client()? {
+            let volume = RemoteVolume::new(client)?;
+            return volume.outcome(session.executor.run(work(&volume)));
+        }
         let volume = start_whole(&session, &self.drives, &found, None, output)?;
         session.executor.run(async {
             let done = work(&volume).await;
@@ -73,10 +84,25 @@ impl Offline {
             done
         })
     }
+
+    /// As [`Self::run`], if the volume is served.
+    ///
+    /// # Errors
+    /// Also if it is not.
+    fn run_served<T>(
+        &self,
+        work: impl AsyncFnOnce(&dyn ZonedDevice) -> Result<T, CliError>,
+    ) -> Result<T, CliError> {
+        let session = Session::new()?;
+        let found = find(&session, &self.drives)?.ok_or(CliError::NotZoned)?;
+        let client = found.client()?.ok_or(CliError::ZonesNotServed)?;
+        let volume = RemoteVolume::new(client)?;
+        volume.outcome(session.executor.run(work(&volume)))
+    }
 }
 
 /// Checks that the volume has a zone.
-fn known(volume: &Volume, zone: u32) -> Result<ZoneId, CliError> {
+fn known(volume: &dyn ZonedDevice, zone: u32) -> Result<ZoneId, CliError> {
     match zone < volume.geometry().zones {
         true => Ok(ZoneId(zone)),
         false => Err(CliError::Zone { zone: ZoneId(zone), status: Status::LbaOutOfRange }),

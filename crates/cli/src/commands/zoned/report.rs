@@ -2,12 +2,11 @@
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
-use zoneweave_raid::raizn::Volume;
 use zoneweave_zoned::{
     BLOCK_BYTES, ReportOptions, ZoneFilter, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt,
 };
 
-use super::{Offline, known};
+use super::{Target, known};
 use crate::commands::zones::StateWord;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -18,7 +17,7 @@ use crate::output::Output;
 #[derive(Args)]
 pub(crate) struct Report {
     #[command(flatten)]
-    volume: Offline,
+    volume: Target,
     /// First zone
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u32,
@@ -76,7 +75,7 @@ pub(super) fn run(request: &Report, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-async fn list(volume: &Volume, request: &Report) -> Result<Zones, CliError> {
+async fn list(volume: &dyn ZonedDevice, request: &Report) -> Result<Zones, CliError> {
     let first = known(volume, request.from)?;
     let filter = match request.state {
         None => ZoneFilter::All,
@@ -93,7 +92,7 @@ async fn list(volume: &Volume, request: &Report) -> Result<Zones, CliError> {
     Ok(Zones { zones: report.zones.iter().map(|info| described(volume, info)).collect() })
 }
 
-fn described(volume: &Volume, info: &ZoneInfo) -> Zone {
+fn described(volume: &dyn ZonedDevice, info: &ZoneInfo) -> Zone {
     let ZoneId(zone) = info.zone;
     let zone_bytes = volume.geometry().zone_size.data_bytes() as u64;
     Zone {

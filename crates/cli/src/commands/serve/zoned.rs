@@ -1,0 +1,284 @@
+//! Serves an array with a zoned volume: as a zoned disk of the kernel, and to `zoneweave zoned`.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Duration;
+
+use clap::Args;
+use zoneweave_linux::Signals;
+use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
+use zoneweave_raid::log::DriveRole;
+use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open, survey};
+use zoneweave_runtime::Nanos;
+
+use super::fronts::{Places, identity, start_ublk, stop_ublk};
+use super::stop::Stop;
+use super::{Served, announce, descriptors, few_descriptors, parse_rate};
+use crate::control::{ControlServer, ControlSocket, ZonedService};
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::format::{parse_time, word};
+use crate::output::Output;
+use crate::session::{Access, Drives, NamedDrive, Session, random_number};
+use crate::start::{
+    Unusable, refuse_full_disk, refuse_others, refuse_unopened, refuse_unreadable, starting,
+    tell_others,
+};
+use crate::status::{OtherDrive, VolumeStatus, describe_drives, inactive_zoned_status};
+use crate::wait::{unless, until};
+use crate::writing::WriteMode;
+use crate::zoned::{Found, offer};
+
+/// Period of the health check.
+const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// A zoned volume to serve.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Zoned {
+    /// Drives of the array, in any order
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+    /// Also serve the volume as the zoned kernel disk /dev/ublkbN [default N: the first free
+    /// number]
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
+    pub(super) ublk: Option<Option<u32>>,
+    /// Start without this drive, which takes it out of service; `any`: without all drives that
+    /// cannot be opened. By default one such drive refuses the start
+    #[arg(long, value_name = "DRIVE|any")]
+    without: Vec<PathBuf>,
+    /// Wait this long for drives that do not exist yet, e.g. 30s at boot. Members that were not
+    /// given are looked for beside the others [default: 0]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "0s", hide_default_value = true)]
+    wait: Duration,
+    /// Start without a majority of the drives (re-add the missing ones with `array replace`)
+    #[arg(long)]
+    force: bool,
+    /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)
+    /// [default: unlimited]
+    #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
+    rebuild_limit: Option<std::num::NonZeroU64>,
+}
+
+impl Zoned {
+    /// The request in the form that all servers share.
+    pub(super) fn array(&self) -> Served {
+        let Self { drives, without, wait, force, rebuild_limit, .. } = self.clone();
+        Served { drives, without, wait, force, rebuild_limit, ..Served::default() }
+    }
+}
+
+/// A zoned volume in service.
+pub(super) struct Running {
+    service: Rc<ZonedService>,
+    control: ControlServer,
+    hints: Vec<String>,
+}
+
+/// A zoned volume whose start can only fail by its drives: they are locked, and nothing is written.
+struct Prepared {
+    found: Found,
+    others: Vec<OtherDrive>,
+    control: ControlSocket,
+}
+
+/// Starts a zoned volume. Until everything is opened that can fail, nothing is written.
+///
+/// # Errors
+/// If it cannot be started, or not in the way that was asked for.
+pub(super) fn start(
+    stop: &Stop<'_>,
+    request: &Served,
+    places: &Places,
+    paths: &[PathBuf],
+    output: &Output,
+) -> Result<Running, CliError> {
+    refuse_options(request)?;
+    let session = stop.session;
+    let prepared = prepare(session, request, paths, output).map_err(few_descriptors)?;
+    let config = prepared.found.membership.config.clone();
+    places.refuse_blocks(&config.name)?;
+    let options = places.ublk.map(|number| {
+        let identity = identity(config.array.0);
+        UblkOptions { number, identity, optimal_bytes: 0 }
+    });
+    if let Some(options) = &options {
+        let geometry = prepared.found.geometry()?;
+        let (ring, handle) = (&session.ring, &session.handle);
+        stop.run(UblkServer::check_zoned(ring, handle, &geometry, options))??;
+    }
+    descriptors::check()?;
+    stop.check()?;
+    let Prepared { found, others, control } = prepared;
+    let status = inactive_zoned_status(&found)?;
+    let Found { drives, survey, membership } = found;
+    let starting = starting(&drives, &survey.drives, &membership.members, status);
+    let (ring, handle) = (&session.ring, &session.handle);
+    let control = control.serve(ring, handle, starting);
+    let (volume, slots) = assemble(stop, &drives, config.scheme.columns(), request.force, output)?;
+    volume.limit_rebuild(request.rebuild_limit);
+    let disk = UblkDisk::Zoned(Rc::new(volume.clone()));
+    let service = ZonedService::new(ring, handle, config, volume, slots, others);
+    let service = Rc::new(service);
+    control.started(service.clone());
+    let disk = options.map(|options| start_ublk(session, disk, options, output)).transpose()?;
+    let hints = hints(disk.as_ref(), &drives);
+    service.adopt(disk);
+    Ok(Running { service, control, hints })
+}
+
+/// Opens the drives and the control socket, and checks that the volume would start.
+fn prepare(
+    session: &Session,
+    request: &Served,
+    paths: &[PathBuf],
+    output: &Output,
+) -> Result<Prepared, CliError> {
+    assert!(!paths.is_empty(), "the start has gathered drives");
+    let mut drives = session.open_some(paths, Access::Exclusive)?;
+    if request.unusable() == Unusable::Refuse {
+        refuse_unopened(&mut drives)?;
+    }
+    let mut survey = session.executor.run(survey(offer(&drives.opened)));
+    let membership = survey.membership.clone();
+    let refusal = survey.refusal.take_if(|_| !request.force || membership.is_none());
+    let verdicts = &survey.drives;
+    if let Some(membership) = &membership {
+        refuse_others(&membership.config, verdicts)?;
+    }
+    if let Some(refusal) = refusal {
+        return Err(refusal.into());
+    }
+    if request.unusable() == Unusable::Refuse {
+        refuse_unreadable(verdicts)?;
+    }
+    let membership = membership.ok_or(CliError::NoArray)?;
+    refuse_full_disk(&drives, verdicts)?;
+    let array = membership.config.array;
+    let others = describe_drives(&drives, verdicts, array);
+    tell_others(&others, output);
+    // Fails if another server has this array, for example with the originals of these drives.
+    let control = ControlSocket::listen(array)?;
+    Ok(Prepared { found: Found { drives, survey, membership }, others, control })
+}
+
+/// Starts the volume, which takes missing members out of service; with its drives by slot.
+fn assemble(
+    stop: &Stop<'_>,
+    drives: &Drives,
+    columns: usize,
+    force: bool,
+    output: &Output,
+) -> Result<(Volume, Vec<Option<NamedDrive>>), CliError> {
+    let session = stop.session;
+    let options = OpenOptions { force, lineage: random_number()? };
+    let opening = open(&session.handle, offer(&drives.opened), options);
+    let (volume, report) = session.executor.run(unless(stop.wait(), opening))??;
+    let OpenReport { drives: verdicts, relocated_blocks } = report;
+    if relocated_blocks > 0 {
+        output.detail(format_args!(
+            "{relocated_blocks} blocks are in parity logs, because an interruption left something in \
+             their places"
+        ));
+    }
+    assert_eq!(verdicts.len(), drives.opened.len(), "a role for each drive");
+    let mut slots = vec![None; columns];
+    for (verdict, named) in verdicts.iter().zip(&drives.opened) {
+        if let DriveRole::Member { slot, .. } = verdict.role {
+            slots[slot.index()] = Some(named.clone());
+        }
+    }
+    Ok((volume, slots))
+}
+
+/// Refuses options of block volumes.
+fn refuse_options(request: &Served) -> Result<(), CliError> {
+    let writing = &request.writing;
+    let options = [
+        ("spare", !request.spare.is_empty()),
+        ("no-hedging", request.no_hedging),
+        ("index-memory", request.index_memory.is_some()),
+        ("whole-index", request.whole_index),
+        ("write-mode", writing.write_mode != WriteMode::default()),
+        ("small", writing.small.is_some()),
+        ("large", writing.large.is_some()),
+        ("group-rows", writing.group_rows.is_some()),
+        ("profile", writing.profile.is_some()),
+    ];
+    match options.into_iter().find(|(_, is_given)| *is_given) {
+        None => Ok(()),
+        Some((option, _)) => {
+            let problem = "is for block volumes, and this array has a zoned volume: leave it out";
+            Err(usage(option)(problem.to_owned()))
+        }
+    }
+}
+
+/// Commands that show or use the volume.
+fn hints(disk: Option<&UblkServer>, drives: &Drives) -> Vec<String> {
+    let disk = disk.map(|disk| format!("blkzone report {}", word(disk.path().display())));
+    let first = drives.opened.first();
+    let zones = first.map(|named| format!("zoneweave zoned report {}", word(&named.label)));
+    disk.into_iter().chain(zones).collect()
+}
+
+impl Running {
+    /// Serves until a signal, then shuts the volume down.
+    pub(super) fn serve(
+        self,
+        session: &Session,
+        signals: &Signals,
+        output: &Output,
+    ) -> Result<Exit, CliError> {
+        let Self { service, control, hints } = self;
+        // Before the status is taken, so that it shows the rebuild.
+        session.handle.spawn("resume rebuild", service.clone().resume());
+        let status = session.executor.run(service.status());
+        announce(&VolumeStatus::One(Box::new(status)), &hints, output);
+        let watching = async {
+            loop {
+                tell_news(&service, output);
+                session.handle.sleep(WATCH_PERIOD).await;
+            }
+        };
+        let mut signal = None;
+        let stopped = async { signal = Some(signals.next().await) };
+        session.executor.run(until(stopped, watching));
+        signals.stopping();
+        tell_news(&service, output);
+        output.note("stopping: finishing requests in flight");
+        control.close();
+        session.executor.run(async {
+            if let Some(disk) = service.release() {
+                stop_ublk(disk, output).await;
+            }
+            service.volume().clone().close().await;
+        });
+        // Jobs that this has ended, too.
+        tell_news(&service, output);
+        if let Some(Err(error)) = signal {
+            return Err(CliError::System { action: "wait for a signal", error });
+        }
+        output.note("stopped; all acknowledged writes are on the drives");
+        Ok(Exit::Done)
+    }
+}
+
+fn tell_news(service: &ZonedService, output: &Output) {
+    service.look_around().iter().for_each(|news| output.event(news));
+}
+
+impl Places {
+    /// Refuses front ends that have no zones.
+    fn refuse_blocks(&self, name: &str) -> Result<(), CliError> {
+        let fronts = [
+            ("NBD", !self.endpoints.is_empty()),
+            ("vhost-user", self.vhost_user.is_some()),
+            ("FUSE", self.fuse.is_some()),
+        ];
+        let front = fronts.into_iter().find(|(_, is_given)| *is_given).map(|(front, _)| front);
+        match front {
+            None => Ok(()),
+            Some(front) => Err(CliError::WithoutZones { front, name: name.to_owned() }),
+        }
+    }
+}

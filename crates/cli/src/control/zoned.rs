@@ -1,0 +1,287 @@
+//! The requests to a server of a zoned volume: status, fail, replace, and commands to its zones.
+
+mod replace;
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt::Display;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use zoneweave_linux::Ring;
+use zoneweave_linux::ublk::{UblkServer, UblkStatus};
+use zoneweave_raid::array::format::config::ArrayConfig;
+use zoneweave_raid::log::{AdminError, MemberErrors, MemberHealth, MemberStatus};
+use zoneweave_raid::raizn::Volume;
+use zoneweave_raid::scheme::Column;
+use zoneweave_runtime::{Handle, Nanos, Semaphore};
+use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
+
+use super::service::remote_result;
+use super::slots::Slots;
+use super::watch::{Pace, changes, damage, place};
+use super::zones::{Shape, ZoneAnswer, ZoneCommand};
+use super::{Answered, Request, Responding, ServedArray, ServedDrive};
+use crate::error::CliError;
+use crate::job::Job;
+use crate::session::NamedDrive;
+use crate::status::served::{FrontEnds, SlotDrive};
+use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, as_member, served_zoned_status};
+use crate::wait::until;
+
+/// Time limit for a drive to report its zones to the status, which is shown without them then.
+const REPORT_TIME: Nanos = Nanos::from_secs(1);
+
+/// A zoned volume in service, with its drives and its disk.
+pub(crate) struct ZonedService {
+    ring: Ring,
+    handle: Handle,
+    started: Nanos,
+    config: ArrayConfig,
+    volume: Volume,
+    slots: Slots,
+    /// Drives that were not members at the start.
+    others: Vec<OtherDrive>,
+    disk: RefCell<Option<UblkServer>>,
+    exports: OnceCell<Vec<String>>,
+    pace: RefCell<Pace>,
+    /// One replacement at a time, so that none fills a slot that another one has filled.
+    replacing: Semaphore,
+    /// The replacement that waits for a rebuild, with its UUID as a member.
+    waiting: RefCell<Vec<(String, WaitingStatus)>>,
+    /// State of each member at the last check.
+    states: RefCell<Vec<MemberHealth>>,
+    /// Errors of each member at the last check.
+    errors: RefCell<Vec<MemberErrors>>,
+    /// Whether an interrupted rebuild is about to go on.
+    resumes: Cell<bool>,
+    /// Events to report.
+    news: RefCell<Vec<String>>,
+}
+
+impl ZonedService {
+    /// `drives` is by slot; `others` are no members.
+    pub(crate) fn new(
+        ring: &Ring,
+        handle: &Handle,
+        config: ArrayConfig,
+        volume: Volume,
+        drives: Vec<Option<NamedDrive>>,
+        others: Vec<OtherDrive>,
+    ) -> Self {
+        let service = Self {
+            ring: ring.clone(),
+            handle: handle.clone(),
+            started: handle.now(),
+            config,
+            volume,
+            slots: Slots::default(),
+            others,
+            disk: RefCell::default(),
+            exports: OnceCell::new(),
+            pace: RefCell::default(),
+            replacing: Semaphore::new(1),
+            waiting: RefCell::default(),
+            states: RefCell::default(),
+            errors: RefCell::default(),
+            resumes: Cell::default(),
+            news: RefCell::default(),
+        };
+        let members = service.members();
+        assert_eq!(members.len(), drives.len(), "a place for each member's drive");
+        Self { slots: Slots::new(&members, drives), ..service }
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    /// Registers the disk, if there is one.
+    pub(crate) fn adopt(&self, disk: Option<UblkServer>) {
+        let path = disk.as_ref().map(|disk| disk.path().display().to_string());
+        self.disk.replace(disk);
+        let first = self.exports.set(path.into_iter().collect());
+        assert!(first.is_ok(), "a server starts once");
+    }
+
+    /// Hands over the disk, for its shutdown.
+    pub(crate) fn release(&self) -> Option<UblkServer> {
+        self.disk.take()
+    }
+
+    fn members(&self) -> Vec<MemberStatus> {
+        self.volume.status().members.iter().map(as_member).collect()
+    }
+
+    /// Adds an event to report.
+    fn note(&self, text: impl Display) {
+        self.news.borrow_mut().push(text.to_string());
+    }
+
+    async fn answer(&self, request: Request) -> Result<Value, CliError> {
+        match request {
+            Request::Status => remote_result(&self.status().await),
+            Request::Fail { slot } => {
+                self.volume.fail(self.column(slot)?).await?;
+                remote_result(&self.status().await)
+            }
+            Request::Replace { slot, drive, destroy, by_name } => {
+                self.replace(slot, &drive, destroy, by_name).await?;
+                remote_result(&self.status().await)
+            }
+            Request::Shape => remote_result(&Shape::from(self.volume.geometry())),
+            Request::Segments
+            | Request::Offline { .. }
+            | Request::Online { .. }
+            | Request::Scrub
+            | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
+        }
+    }
+
+    /// Runs a command to the zones.
+    async fn command(&self, command: ZoneCommand, data: Bytes) -> Result<Answered, CliError> {
+        let outcome = match command.command(data) {
+            Ok(command) => self.volume.submit(command).await,
+            Err(status) => Err(status),
+        };
+        let (answer, data) = ZoneAnswer::of(outcome);
+        Ok(Answered { result: remote_result(&answer)?, data })
+    }
+
+    fn column(&self, slot: usize) -> Result<Column, CliError> {
+        let columns = self.config.scheme.columns();
+        match slot < columns {
+            true => Ok(Column::of(slot)),
+            false => Err(AdminError::NoSuchSlot { slot, columns }.into()),
+        }
+    }
+
+    /// The array's status.
+    pub(crate) async fn status(&self) -> ArrayStatus {
+        let mut slots = Vec::new();
+        for member in self.members() {
+            let Some(NamedDrive { label, path, drive, .. }) = self.slots.of(&member) else {
+                slots.push(None);
+                continue;
+            };
+            // A drive that hangs must not hide the state of the others.
+            let zones = until(self.handle.sleep(REPORT_TIME), drive.report()).await;
+            let zones = zones.and_then(Result::ok);
+            slots.push(Some(SlotDrive { label, path, drive, zones }));
+        }
+        let disk = self.disk.borrow().as_ref().map_or(UblkStatus::default(), UblkServer::status);
+        let front_ends = FrontEnds {
+            uptime_ns: self.handle.now().since(self.started).0,
+            exports: self.exports.get().cloned().unwrap_or_default(),
+            clients: 0,
+            requests: disk.requests,
+            rebuild_left_ns: self.pace.borrow().left_ns(),
+            resumes: self.resumes.get(),
+            waiting: self.waiting(),
+            spares: Vec::new(),
+        };
+        let (config, geometry) = (&self.config, self.volume.geometry());
+        let status = self.volume.status();
+        served_zoned_status(config, geometry, status, &slots, self.others(), front_ends)
+    }
+
+    /// Replacements that have not begun.
+    fn waiting(&self) -> Vec<WaitingStatus> {
+        let members = self.members();
+        let waits = |uuid: &String| members.iter().all(|member| member.uuid != *uuid);
+        let waiting = self.waiting.borrow();
+        waiting.iter().filter(|(uuid, _)| waits(uuid)).map(|(_, told)| told.clone()).collect()
+    }
+
+    /// Drives that are not members, without those that have got a slot since the start.
+    fn others(&self) -> Vec<OtherDrive> {
+        let is_left_out =
+            |other: &&OtherDrive| other.path.as_ref().is_none_or(|path| !self.slots.has(path));
+        self.others.iter().filter(is_left_out).cloned().collect()
+    }
+
+    /// Resumes rebuilds that a restart interrupted. The status shows that at once, before the
+    /// returned task has run.
+    pub(crate) fn resume(self: Rc<Self>) -> impl Future<Output = ()> {
+        let members = self.members();
+        let rebuilding = members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| member.state == MemberHealth::Rebuilding);
+        let places: Vec<_> =
+            rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
+        self.resumes.set(!places.is_empty());
+        async move {
+            if places.is_empty() {
+                return;
+            }
+            let places = places.join(", ");
+            self.note(format_args!("{places}: the interrupted rebuild goes on"));
+            let resumed = self.volume.resume_rebuilds().await;
+            self.resumes.set(false);
+            match resumed {
+                Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
+                Err(error) => {
+                    self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
+                }
+            }
+        }
+    }
+
+    /// Checks drives and members; returns the events to report.
+    pub(crate) fn look_around(&self) -> Vec<String> {
+        let rebuild = self.volume.status().rebuild;
+        self.pace.borrow_mut().sample(self.handle.now(), rebuild.map(Into::into));
+        for (slot, member) in self.members().iter().enumerate() {
+            let in_service = member.state.is_in_service();
+            if let Some(failure) = self.slots.failure_of(member).filter(|_| in_service) {
+                self.volume.drive_lost(Column::of(slot), &failure);
+            }
+        }
+        let members = self.members();
+        self.slots.keep(&members);
+        let mut news = self.news.take();
+        let drive_of = |member: &MemberStatus| self.slots.label_of(member);
+        // The drives know the cause of their failure better than the volume.
+        let explained = |member: &MemberStatus| MemberStatus {
+            reason: self.slots.failure_of(member).or_else(|| member.reason.clone()),
+            ..member.clone()
+        };
+        let explained: Vec<_> = members.iter().map(explained).collect();
+        news.extend(changes(&self.states.borrow(), &explained, drive_of));
+        self.states.replace(members.iter().map(|member| member.state).collect());
+        news.extend(damage(&self.errors.borrow(), &members, drive_of));
+        self.errors.replace(members.iter().map(|member| member.errors).collect());
+        news
+    }
+}
+
+impl ServedArray for ZonedService {
+    fn drives(&self) -> Vec<ServedDrive> {
+        let members = self.members();
+        let in_service = |uuid: &String| {
+            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
+        };
+        let all = self.slots.all().into_iter();
+        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
+            in_service: in_service(&member),
+            member,
+            path,
+            identity,
+        });
+        served.collect()
+    }
+
+    fn progress(&self, rebuild: bool) -> Option<Job> {
+        self.volume.status().rebuild.filter(|_| rebuild).map(Into::into)
+    }
+
+    fn respond(self: Rc<Self>, request: Request, data: Bytes) -> Responding {
+        Box::pin(async move {
+            match request {
+                Request::Zones { command } => self.command(command, data).await,
+                other => self.answer(other).await.map(Into::into),
+            }
+        })
+    }
+}

@@ -1,0 +1,119 @@
+//! Puts a drive into a slot of a served zoned volume, on request.
+
+use std::path::Path;
+
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::MemberHealth;
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::raizn::{ReplaceError, check_fit};
+use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
+
+use super::ZonedService;
+use crate::conditions::refuse_working;
+use crate::control::watch::place;
+use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::error::CliError;
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
+use crate::status::WaitingStatus;
+
+impl ZonedService {
+    pub(super) async fn replace(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+        by_name: bool,
+    ) -> Result<(), CliError> {
+        let label = path.display().to_string();
+        self.refuse_in_service(slot, path)?;
+        // Before advising to fail a member: the new drive may not exist.
+        Drive::inspect_in_thread(&self.ring, path).await?;
+        let _one = self.replacing.acquire().await;
+        // Again, since another request may have used it meanwhile, or filled the slot.
+        self.refuse_in_service(slot, path)?;
+        refuse_working(slot, self.working(slot), destroy)?;
+        let forgotten = self.slots.forget(path);
+        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
+        let named = NamedDrive::new(label, drive, &self.handle);
+        let path = path.to_owned();
+        let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
+        let replaced = self.put(slot, &named, consent).await;
+        if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
+            self.slots.put(failed_member, named);
+        }
+        self.slots.keep(&self.members());
+        replaced
+    }
+
+    /// Refuses a slot that does not exist, and a drive that is in service.
+    fn refuse_in_service(&self, slot: usize, path: &Path) -> Result<(), CliError> {
+        self.column(slot)?;
+        match self.slots.is_used(path, &self.members()) {
+            true => Err(CliError::InService { label: path.display().to_string() }),
+            false => Ok(()),
+        }
+    }
+
+    /// The drive of a slot, if it is online and works.
+    fn working(&self, slot: usize) -> Option<String> {
+        let members = self.members();
+        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
+        self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
+    }
+
+    /// Puts an open drive into a slot, with consent to overwrite its contents.
+    async fn put(
+        &self,
+        slot: usize,
+        named: &NamedDrive,
+        consent: Consent<'_>,
+    ) -> Result<(), CliError> {
+        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
+        if let Some(holds) = holdings(named).await?
+            && !consent.covers(named, &holds)
+        {
+            return Err(not_empty(named, &holds));
+        }
+        let zones = named.drive.report().await;
+        let failed = |status| self.explained(ReplaceError::DriveFailed(status), named);
+        let zones = zones.map_err(failed)?;
+        check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
+        let uuid = MemberUuid(random_uuid()?);
+        let drive = named.path.display().to_string();
+        let before = self.place(slot);
+        self.note(format_args!("{before}: to be replaced by {drive}"));
+        // Before it is a member, so that the status names the drive as soon as it is.
+        self.slots.waits(uuid.to_string(), named.clone());
+        let slot_number = u8::try_from(slot).unwrap_or(u8::MAX);
+        let waiting = WaitingStatus { slot: slot_number, drive, returns: false };
+        self.waiting.borrow_mut().push((uuid.to_string(), waiting));
+        let column = self.column(slot)?;
+        let replaced = self.volume.replace(column, named.drive.clone(), uuid).await;
+        self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
+        self.slots.ends_waiting(&uuid.to_string());
+        let replaced = replaced.map_err(|error| self.explained(error, named));
+        match &replaced {
+            Ok(()) => self.note(format_args!("{}: the replacement is rebuilt", self.place(slot))),
+            Err(error) => self.note(format_args!("{before}: the replacement failed: {error}")),
+        }
+        replaced
+    }
+
+    /// The error of a replacement, with the reason that the drive knows.
+    fn explained(&self, error: ReplaceError, named: &NamedDrive) -> CliError {
+        match error {
+            ReplaceError::DriveFailed(status) => {
+                let reason = named.drive.failure().unwrap_or_else(|| status.to_string());
+                CliError::NewDriveFailed { label: named.label.clone(), reason }
+            }
+            other => other.into(),
+        }
+    }
+
+    /// A slot with its drive.
+    fn place(&self, slot: usize) -> String {
+        let members = self.members();
+        let drive = members.get(slot).map(|member| self.slots.label_of(member));
+        place(slot, &drive.unwrap_or_default())
+    }
+}

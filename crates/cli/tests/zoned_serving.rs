@@ -1,0 +1,179 @@
+//! Serving an array with a zoned volume: requests to its server, failures of drives and servers.
+
+use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::common::{MEMBERS, Place, pattern};
+
+/// Six drives, the first four with a zoned volume `z`.
+fn with_volume() -> Place {
+    let place = Place::new();
+    place.run("emu create d --drives 6 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);
+    place
+}
+
+/// Writes data to a zone.
+fn write(place: &Place, drives: &str, zone: u32, data: &[u8]) {
+    let mut command = place.command(&format!("zoned write {drives} --zone {zone}"));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(data).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// The contents of a zone.
+fn read(place: &Place, drives: &str, zone: u32) -> Vec<u8> {
+    let output = place.command(&format!("zoned read {drives} --zone {zone}")).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+#[test]
+fn a_drive_is_failed_replaced_and_rebuilt_by_the_server() {
+    let place = with_volume();
+    let data = pattern(5, 2 << 20);
+    write(&place, MEMBERS, 3, &data);
+    let server = place.serve_zoned(MEMBERS);
+    assert!(server.announced.contains("zoneweave zoned report d/drive0"), "{}", server.announced);
+    place.run("array status d/drive2 --check").exits(0).says("HEALTHY").says("1 closed");
+    place.run("array list d").exits(0).says("served");
+    let replace = "array replace d/drive0 --slot 1 --with";
+    place.run(&format!("{replace} d/drive4")).exits(4).complains("slot 1 is online");
+    place.run(&format!("{replace} gone")).exits(3).complains("gone does not exist");
+    place.run("array replace d/drive0 --slot 9 --with gone").exits(3).complains("slots 0 to 3");
+    place.run("array fail d/drive0 --slot 1").exits(0).says("DEGRADED");
+    place.run("array fail d/drive0 --slot 2").exits(4).complains("lose data");
+    place.run("array status d/drive0 --check").exits(11).says("--slot 1");
+    place.run(&format!("{replace} d/drive3 --yes-destroy")).exits(4).complains("in service");
+    place.run(&format!("{replace} d/drive1")).exits(4).complains("--yes-destroy");
+    place.run(&format!("{replace} d/drive4")).exits(0).says("HEALTHY");
+    let status = place.run("--json array status d/drive4").exits(0).document("array-status");
+    assert_eq!(status["server"]["zoned"]["zones"]["closed"], 1);
+    assert_eq!(status["server"].get("segments_total"), None);
+    place.run("array fail d/drive0 --slot 0").exits(0);
+    place.run("array scrub d/drive1").exits(4).complains("zoned volume");
+    assert!(server.stop().contains("all acknowledged writes are on the drives"));
+    // Of the four drives now, the array can do without the first.
+    assert!(read(&place, "d/drive4 d/drive2 d/drive3", 3) == data);
+}
+
+#[test]
+fn a_server_that_is_killed_leaves_a_volume_that_starts_again() {
+    let place = with_volume();
+    let data = pattern(6, 1 << 20);
+    write(&place, MEMBERS, 0, &data);
+    let server = place.serve_zoned(MEMBERS);
+    place.run("array fail d/drive0 --slot 3").exits(0);
+    server.kill();
+    place.run("array status d/drive0 d/drive1 d/drive2").exits(0).says("DEGRADED");
+    let server = place.serve_zoned("d/drive0 d/drive1 d/drive2");
+    place.run("array replace d/drive1 --slot 3 --with d/drive5").exits(0).says("HEALTHY");
+    server.signal(Signal::INT);
+    server.stop();
+    assert!(read(&place, "d/drive0 d/drive1 d/drive2 d/drive5", 0) == data);
+}
+
+/// A rebuild that a killed server had begun goes on in the next one.
+#[test]
+fn an_interrupted_rebuild_goes_on_in_the_next_server() {
+    let place = with_volume();
+    for zone in 0..4 {
+        write(&place, MEMBERS, zone, &pattern(zone.into(), 6 << 20));
+    }
+    let server = place.serve_zoned(&format!("{MEMBERS} --rebuild-limit 1MiB"));
+    place.run("array fail d/drive0 --slot 2").exits(0);
+    let mut replace = place
+        .command("array replace d/drive0 --slot 2 --with d/drive4")
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
+    while status()["members"][2]["state"] != "rebuilding" {}
+    place.run("array status d/drive0 --check").exits(10).says("REBUILDING").says("zones");
+    let second = place.run("array replace d/drive0 --slot 2 --with d/drive4").exits(4);
+    second.complains("in service");
+    server.kill();
+    replace.wait().unwrap();
+    let server = place.serve_zoned("d/drive0 d/drive1 d/drive3 d/drive4");
+    while status()["members"][2]["state"] != "online" {}
+    assert!(server.stop().contains("the interrupted rebuild is complete"));
+    for zone in 0..4 {
+        let data = pattern(zone.into(), 6 << 20);
+        assert!(read(&place, "d/drive0 d/drive1 d/drive3 d/drive4", zone) == data);
+    }
+}
+
+/// Nothing is written before everything is there that serving needs.
+#[test]
+fn a_volume_that_cannot_be_served_as_asked_is_not_started() {
+    let place = with_volume();
+    let contents = || -> Vec<_> {
+        let drive = |slot| fs::read(place.path(&format!("d/drive{slot}"))).unwrap();
+        (0..4).map(drive).collect()
+    };
+    let before = contents();
+    let three = "d/drive0 d/drive1 d/drive2";
+    let refused = [
+        (format!("nbd {three} --socket unix:s.sock"), 4, "NBD has no zones"),
+        (format!("vhost-user {three} --socket unix:s.sock"), 4, "vhost-user has no zones"),
+        (format!("fuse {three} --mountpoint file"), 4, "FUSE has no zones"),
+        (format!("ublk {three} --spare d/drive4"), 2, "--spare"),
+        (format!("ublk {three} --index-memory 1GiB"), 2, "leave it out"),
+        ("zoned d/drive0".to_owned(), 1, "bring the missing drives back"),
+        ("zoned d/drive0 d/drive1 d/drive2 d/gone".to_owned(), 3, "--without d/gone"),
+        ("zoned d/drive4".to_owned(), 3, "zoned volume"),
+    ];
+    for (serve, code, complaint) in refused {
+        let run = place.run(&format!("serve {serve}"));
+        assert!(run.stderr.contains(complaint), "{serve}: {run:#?}");
+        assert_eq!(run.code, code, "{serve}: {run:#?}");
+    }
+    if !fs::exists("/dev/ublk-control").unwrap() {
+        place.run(&format!("serve ublk {three}")).complains("ublk");
+    }
+    assert!(contents() == before, "a drive was written");
+    let server = place.serve_zoned(MEMBERS);
+    place.run(&format!("serve zoned {MEMBERS}")).complains("in use");
+    server.stop();
+    place.run(&format!("array status --check {MEMBERS}")).exits(0);
+}
+
+#[test]
+fn commands_to_zones_go_to_the_server() {
+    let place = with_volume();
+    let run = |words: &str| place.run(words);
+    run(&format!("zoned open {MEMBERS} --zone 1")).exits(5).complains("serve zoned");
+    let server = place.serve_zoned(MEMBERS);
+    let any = "d/drive2";
+    // More than a command carries.
+    let data = pattern(7, 3 << 20);
+    write(&place, any, 2, &data);
+    assert!(read(&place, any, 2) == data);
+    let state = |zone: u32| {
+        let report = run(&format!("--json zoned report {any} --from {zone} --count 1")).exits(0);
+        let report = report.document("zoned-report");
+        report["zones"][0]["state"].as_str().unwrap().to_owned()
+    };
+    run(&format!("zoned open {any} --zone 1 --zone 4")).exits(0).says("zone 4 opened");
+    assert_eq!((state(1), state(2), state(3)), ("open".into(), "open".into(), "empty".into()));
+    run(&format!("zoned close {any} --zone 2")).exits(0).says("zone 2 closed");
+    assert_eq!(state(2), "closed");
+    let mut append = place.command(&format!("--json zoned append {any} --zone 2"));
+    let mut child = append.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(&data[..8192]).unwrap();
+    let appended = child.wait_with_output().unwrap().stdout;
+    let appended: serde_json::Value = serde_json::from_slice(&appended).unwrap();
+    assert_eq!(appended["appends"][0]["offset_bytes"], 3 << 20);
+    run(&format!("zoned finish {any} --zone 2")).exits(0);
+    assert_eq!(state(2), "full");
+    run(&format!("zoned open {any} --zone 2")).exits(1).complains("Zone");
+    run(&format!("zoned reset {any} --zone 2")).exits(0);
+    assert_eq!(state(2), "empty");
+    run(&format!("zoned reset {any} --zone 99")).exits(1).complains("ends before");
+    write(&place, any, 0, &data);
+    server.kill();
+    assert!(read(&place, MEMBERS, 0) == data);
+}
