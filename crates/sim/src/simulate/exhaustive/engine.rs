@@ -64,6 +64,20 @@ impl Engine {
         }
     }
 
+    /// Whether the member of each slot was taken out of service. One that is only missing, at a start
+    /// that nothing has changed since, may be back at the next one.
+    pub(super) fn evicted(&self) -> Vec<bool> {
+        match self {
+            Self::Log(volume) => {
+                let members = volume.status().members;
+                members.iter().map(|member| member.state == MemberHealth::Failed).collect()
+            }
+            Self::Zoned(volume) => {
+                volume.status().members.iter().map(|member| !member.online).collect()
+            }
+        }
+    }
+
     /// Ends the volume.
     ///
     /// # Panics

@@ -160,7 +160,11 @@ impl<'a> Crashed<'a> {
             let second = start(self.rules, drives, sequel.away);
             starts += 1;
             if let Some((slot, _)) = sequel.back {
-                assert!(!second.online[slot], "a member that missed a start is accepted again");
+                let (back, out) = (second.online[slot], first.evicted[slot]);
+                assert!(
+                    back != out,
+                    "slot {slot}: evicted {out}, and in service {back} at the next start"
+                );
             }
             assert!(
                 first.found == second.found,
