@@ -164,6 +164,8 @@ marks! {
     DamagedRecordSkipped = "superblock.damaged_record_skipped",
     /// Records of a former membership, in a zone that could not be erased, are left out.
     FormerRecordsLeftOut = "superblock.former_records_left_out",
+    /// Decisions of a former membership, on a drive that was re-added, count for nothing.
+    FormerDecisionLeftOut = "superblock.former_decision_left_out",
     /// A drive's newest record may be in a block that cannot be read.
     NewerRecordMayBeHidden = "superblock.newer_record_may_be_hidden",
     /// Start: most drives seem to carry a version of the membership that a newer one has replaced.

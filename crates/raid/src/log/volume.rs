@@ -66,6 +66,8 @@ impl Volume {
     /// If there is no such slot, or data would be lost, or writes would stop.
     pub async fn fail(&self, slot: usize) -> Result<(), AdminError> {
         let column = self.column(slot)?;
+        // Also an earlier eviction of the member has to be durable.
+        self.publish().await?;
         {
             let state = self.core.state.borrow();
             if state.array.members[column.index()].writable().is_none() {
@@ -73,7 +75,6 @@ impl Volume {
             }
             state.array.check_spared(column)?;
         }
-        self.publish().await?;
         self.core.fail_member(column, Status::Aborted);
         self.core.state.borrow_mut().array.members[column.index()].failure =
             Some("taken out of service by the administrator".to_owned());

@@ -148,8 +148,9 @@ fn finish(
         ("sequence ceiling", sequence_ceiling),
         ("segment ceiling", segment_ceiling.0),
     ])?;
-    let Decisions { seals, dead, roster } = decisions(records(), &chosen.members);
-    let checkpoint = newest_checkpoint(records(), sequence_ceiling);
+    let Decisions { seals, dead, roster } =
+        decisions(of_members(&chosen, drives, &slots), &chosen.members);
+    let checkpoint = newest_checkpoint(of_members(&chosen, drives, &slots), sequence_ceiling);
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let shapes = || ours.iter().map(|drive| drive.offered.device.geometry());
     let chosen_policy = options.writes.choose(&config, shapes(), failed)?;
@@ -196,6 +197,26 @@ fn finish(
     };
     let superblock = SuperblockLog::new(logs, record_sequence);
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
+}
+
+/// The records that the present members wrote as such. A drive that was re-added still has records of
+/// its former membership. A death among them may be one that no other member knows: it never counted,
+/// and the segment has gone on without it. Whatever counts is on record with every member in service.
+fn of_members<'a>(
+    chosen: &'a SuperblockRecord,
+    drives: &'a [Option<Drive<RecordBody>>],
+    slots: &'a [Option<usize>],
+) -> impl Iterator<Item = &'a SuperblockRecord> {
+    let placed = slots.iter().zip(&chosen.members);
+    let placed = placed.filter_map(|(at, entry)| Some((drives[(*at)?].as_ref()?, entry)));
+    placed.flat_map(|(drive, entry)| {
+        let records = drive.records.scan.records.iter().map(|(_, record)| record);
+        records.filter(|record| {
+            let is_former = record.member != entry.uuid;
+            mark_if(Mark::FormerDecisionLeftOut, || is_former);
+            !is_former
+        })
+    })
 }
 
 fn newest_checkpoint<'a>(

@@ -11,7 +11,8 @@
 //!
 //! Without Zone Append the row of a chunk is its stripe. With it, the summaries say which stripe it
 //! is of. If no summary of a column could be read in its drive's absence, its chunks were assigned
-//! to stripes in any order, and the index maps them so. Such a column is rebuilt in that order.
+//! to stripes in any order: the index maps them so, and other drives may have them so by now. A
+//! column whose own summaries say otherwise is rebuilt in that order.
 //!
 //! Only a drive of the present lineage is re-added: a history that was started apart may have used
 //! the same segment numbers for other contents.
@@ -43,6 +44,7 @@ use crate::log::members::error::ReplaceError;
 use crate::log::members::replace::{await_former, check, check_kept, check_zones};
 use crate::log::recover::find::segments::{ends_column, header_of};
 use crate::log::recover::records::{DriveRecords, read_records};
+use crate::log::segment::spans::has_known_order;
 use crate::log::segment::table::{ColumnZone, Phase, Segment};
 use crate::scheme::Column;
 
@@ -70,7 +72,7 @@ pub(in crate::log) async fn readd(
     let (all, of_log) = (&records.scan.zones, log.zones());
     let zones: Vec<_> = all.iter().filter(|info| !of_log.contains(&info.zone)).copied().collect();
     check_zones(core, &*device, all)?;
-    let kept = kept_columns(core, column, &device, &zones).await;
+    let mut kept = kept_columns(core, column, &device, &zones).await;
     let useless = |info: &&ZoneInfo| !kept.iter().any(|(zone, _)| zone.zone == info.zone);
     let mut to_empty: Vec<_> = zones.iter().filter(useless).copied().collect();
     check_kept(core, &*device, &to_empty).await?;
@@ -79,15 +81,15 @@ pub(in crate::log) async fn readd(
             empty_drive(&device, &to_empty).await.map_err(ReplaceError::DriveFailed)?;
         }
         // Segments may have been reclaimed meanwhile. Their zones are reset before the drive joins:
-        // no record of their death names it.
+        // no record of their death names it. A segment that was about to be freed may live on, but
+        // without the column, which is gone.
         let died = reclaimed(&core.state.borrow(), column, &kept);
-        let late = zones.iter().filter(|info| died.contains(&info.zone));
-        let late: Vec<_> = late.filter(|info| !to_empty.contains(info)).copied().collect();
-        if late.is_empty() {
+        if died.is_empty() {
             break;
         }
         mark(Mark::ReclaimedWhileAway);
-        to_empty.extend(late);
+        kept.retain(|(zone, _)| !died.contains(&zone.zone));
+        to_empty = zones.iter().filter(|info| died.contains(&info.zone)).copied().collect();
     }
     check_vacant(core, column, &device)?;
     join(core, column, &device, uuid, &zones, &kept);
@@ -169,16 +171,16 @@ async fn look(
     info: ZoneInfo,
 ) -> Option<(ColumnZone, SegmentHeader)> {
     let first = read_stubbornly(device, ZoneAddress::new(info.zone, 0)).await.ok()?;
-    let header = {
+    let (header, slot) = {
         let state = core.state.borrow();
         let header = header_of(&state.array, column, info.zone, &first)?;
-        let segment = &state.segments[find(&state, column, &header)?];
-        if !segment.has_order_of_drive(column) {
-            mark(Mark::OtherOrderLeftOut);
-            return None;
-        }
-        header
+        let slot = find(&state, column, &header)?;
+        (header, slot)
     };
+    if !has_known_order(core, slot, column, device, info.zone).await {
+        mark(Mark::OtherOrderLeftOut);
+        return None;
+    }
     let last = ZoneAddress { zone: info.zone, offset: header.geometry.last_index_block() };
     let last = read_stubbornly(device, last).await.ok();
     let state = core.state.borrow();
@@ -201,7 +203,11 @@ fn find(state: &State, column: Column, header: &SegmentHeader) -> Option<Segment
 }
 
 /// Zones with columns of segments that are not alive any more, or are about to be freed.
-fn reclaimed(state: &State, column: Column, kept: &[(ColumnZone, SegmentHeader)]) -> Vec<ZoneId> {
+fn reclaimed(
+    state: &State,
+    column: Column,
+    kept: &[(ColumnZone, SegmentHeader)],
+) -> BTreeSet<ZoneId> {
     let gone = kept.iter().filter(|(_, header)| find(state, column, header).is_none());
     gone.map(|(zone, _)| zone.zone).collect()
 }

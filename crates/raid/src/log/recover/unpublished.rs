@@ -60,6 +60,9 @@ pub(in crate::log) async fn publish_now(core: &Rc<Core>) -> Result<(), StopReaso
         return Ok(());
     }
     let _one_at_a_time = core.publishing.acquire().await;
+    if core.refusing.get() || core.closing.get() {
+        return Err(StopReason::ShuttingDown);
+    }
     let seals = match &*core.unpublished.borrow() {
         Some(seals) => seals.clone(),
         None => return core.state.borrow().array.stopped.map_or(Ok(()), Err),
@@ -78,7 +81,7 @@ pub(in crate::log) async fn publish_now(core: &Rc<Core>) -> Result<(), StopReaso
             state.array.stopped.get_or_insert(reason);
             state.recovering = None;
             // Reads go on.
-            core.closing.set(false);
+            core.closing.set(core.refusing.get());
         }
     }
     core.unpublished.replace(None);

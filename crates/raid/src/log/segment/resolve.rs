@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use crate::instrument::marks::{Mark, mark};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
@@ -117,13 +117,8 @@ fn assign(
     for (row, stripe) in (group.start..).zip(stripes) {
         let found = stripe.or_else(|| free.next()).expect("as many stripes as rows");
         let in_group = u16::try_from(found).expect("a group's rows");
-        match stripe {
-            Some(_) => table.set(column, Row(row), in_group),
-            None => {
-                mark(Mark::UnreadChunkAssigned);
-                table.assign(column, Row(row), in_group);
-            }
-        }
+        mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
+        table.set(column, Row(row), in_group);
         assigned.push(found);
     }
     assert!(assigned.len() == group.len(), "{} stripes for rows {group:?}", assigned.len());

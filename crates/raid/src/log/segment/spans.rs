@@ -13,6 +13,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
+use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{
@@ -231,6 +232,43 @@ async fn read_copy(
     entries
 }
 
+/// Whether a column that a drive has in a zone, while its segment lacks it, has its chunks in the
+/// rows in which the segment counts them, by the drive's own summaries.
+pub(in crate::log) async fn has_known_order(
+    core: &Core,
+    slot: SegmentSlot,
+    column: Column,
+    device: &dyn ZonedDevice,
+    zone: ZoneId,
+) -> bool {
+    let geometry = match core.state.borrow().segments.get(slot) {
+        Some(segment) if segment.table.is_none() => return true,
+        Some(segment) => segment.geometry,
+        None => return false,
+    };
+    let mut copies = 0..geometry.index_copies();
+    let own = copies.find(|copy| geometry.index_holder(column, *copy) == column);
+    let Some(own) = own else { return false };
+    for span in (0..geometry.spans()).filter(|span| !geometry.rows_of_span(*span).is_empty()) {
+        let expected = expect_in(&core.state.borrow(), slot, span, (column, zone), own);
+        let Some((at, blocks, expected)) = expected else { return false };
+        let Ok(payload) = device.read(at, blocks).await else { return false };
+        let Some(entries) = decode_copy(&payload, &expected) else { return false };
+        let state = core.state.borrow();
+        let Some(segment) = state.segments.get(slot) else { return false };
+        let chunks = entries.chunks(geometry.chunk_blocks() as usize);
+        let is_known = geometry.rows_of_span(span).zip(chunks).all(|(row, blocks)| {
+            let group = geometry.group_of(Row(row));
+            let stripe = group.start + u32::from(blocks[0].stripe_in_group);
+            group.contains(&stripe) && segment.row_of_stripe(column, stripe) == Some(Row(row))
+        });
+        if !is_known {
+            return false;
+        }
+    }
+    true
+}
+
 /// Number of blocks of one copy that are damaged or misplaced.
 pub(in crate::log) async fn damaged_blocks(
     core: &Rc<Core>,
@@ -304,8 +342,19 @@ fn expect(
     holder: Column,
     copy: u32,
 ) -> Option<(ZoneAddress, BlockCount, Expected)> {
+    let zone = state.segments.get(slot)?.zones[holder.index()]?.zone;
+    expect_in(state, slot, span, (holder, zone), copy)
+}
+
+/// The same, of a column in some zone.
+fn expect_in(
+    state: &State,
+    slot: SegmentSlot,
+    span: u32,
+    (holder, zone): (Column, ZoneId),
+    copy: u32,
+) -> Option<(ZoneAddress, BlockCount, Expected)> {
     let segment = state.segments.get(slot)?;
-    let zone = segment.zones[holder.index()]?.zone;
     let geometry = &segment.geometry;
     let at = ZoneAddress { zone, offset: geometry.index_offset(span, copy) };
     let expected = Expected {

@@ -10,15 +10,13 @@
 use fixedbitset::FixedBitSet;
 
 use crate::log::engine::geometry::{Row, SegmentGeometry};
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::Column;
 
 /// The table of one segment.
 pub(in crate::log) struct StripeTable {
     entry_bytes: usize,
     columns: Vec<Vec<u8>>,
     known: Vec<FixedBitSet>,
-    /// Columns with chunks whose stripes were assigned.
-    assigned: ColumnSet,
 }
 
 impl StripeTable {
@@ -32,7 +30,6 @@ impl StripeTable {
             entry_bytes,
             columns: vec![vec![0; rows * entry_bytes]; columns],
             known: vec![FixedBitSet::with_capacity(rows); columns],
-            assigned: ColumnSet::default(),
         }
     }
 
@@ -68,18 +65,6 @@ impl StripeTable {
         self.columns[column.index()][at..at + self.entry_bytes]
             .copy_from_slice(&bytes[..self.entry_bytes]);
         self.known[column.index()].insert(row.0 as usize);
-    }
-
-    /// Assigns a chunk that nothing on media places to a stripe without one.
-    pub(super) fn assign(&mut self, column: Column, row: Row, stripe_in_group: u16) {
-        self.assigned = self.assigned.with(column);
-        self.set(column, row, stripe_in_group);
-    }
-
-    /// Whether the drive chose every row of the column's chunks.
-    #[must_use]
-    pub(super) fn has_order_of_drive(&self, column: Column) -> bool {
-        !self.assigned.contains(column)
     }
 
     /// The stripe of a chunk, within its group.

@@ -466,12 +466,6 @@ impl Segment {
         }
     }
 
-    /// Whether the chunks of a column are known to be in the rows that its drive has them in.
-    #[must_use]
-    pub(in crate::log) fn has_order_of_drive(&self, column: Column) -> bool {
-        self.table.as_ref().is_none_or(|table| table.has_order_of_drive(column))
-    }
-
     /// The row at which `column` holds its chunk of a stripe, if it is known to hold one.
     #[must_use]
     pub(in crate::log) fn row_of_stripe(&self, column: Column, stripe: u32) -> Option<Row> {
