@@ -20,9 +20,14 @@ constexpr char kName[] = "zoneweave";
 
 class Lock : public rocksdb::FileLock {
  public:
-  explicit Lock(std::string path) : path(std::move(path)) {}
-  const std::string path;
+  explicit Lock(uint64_t id) : id(id) {}
+  const uint64_t id;
 };
+
+bool IsLog(const std::string& path) {
+  const std::string end = ".log";
+  return path.size() > end.size() && path.compare(path.size() - end.size(), end.size(), end) == 0;
+}
 
 class FileSystem : public rocksdb::FileSystem {
  public:
@@ -60,9 +65,11 @@ class FileSystem : public rocksdb::FileSystem {
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<rocksdb::FSWritableFile>* result,
                            IODebugContext*) override {
+    const bool is_log = IsLog(path);
+    IOStatus status = is_log ? store_->FlushLogs() : IOStatus::OK();
     zw_fs_writer* writer = nullptr;
-    IOStatus status = Taken(zw_fs_create(store_->fs, path.c_str(), 0, nullptr, &writer));
-    if (status.ok()) result->reset(new WritableFile(store_, writer, 0, options));
+    if (status.ok()) status = Taken(zw_fs_create(store_->fs, path.c_str(), 0, nullptr, &writer));
+    if (status.ok()) result->reset(new WritableFile(store_, writer, 0, is_log, options));
     return status;
   }
 
@@ -76,7 +83,7 @@ class FileSystem : public rocksdb::FileSystem {
     if (!status.ok()) return status;
     uint64_t size = 0;
     status = Taken(zw_fs_writer_length(writer, &size));
-    result->reset(new WritableFile(store_, writer, size, options));
+    result->reset(new WritableFile(store_, writer, size, IsLog(path), options));
     return status;
   }
 
@@ -104,7 +111,8 @@ class FileSystem : public rocksdb::FileSystem {
   IOStatus FileExists(const std::string& path, const IOOptions&, IODebugContext*) override {
     zw_fs_stat stat;
     zw_fs_error* error = zw_fs_stat_path(store_->fs, path.c_str(), &stat);
-    return TakenIf(error, ZW_FS_NOT_FOUND) ? IOStatus::NotFound(path) : Taken(error);
+    return TakenIf(error, ZW_FS_NOT_FOUND, ZW_FS_NOT_A_DIRECTORY) ? IOStatus::NotFound(path)
+                                                                  : Taken(error);
   }
 
   IOStatus GetChildren(const std::string& path, const IOOptions&, std::vector<std::string>* result,
@@ -209,24 +217,28 @@ class FileSystem : public rocksdb::FileSystem {
                     IODebugContext* dbg) override {
     *lock = nullptr;
     std::lock_guard<std::mutex> guard(store_->mutex);
-    if (store_->locked.count(path) > 0) return IOStatus::IOError("lock " + path, "held by this process");
     if (!FileExists(path, options, dbg).ok()) {
       zw_fs_writer* writer = nullptr;
       IOStatus status = Taken(zw_fs_create(store_->fs, path.c_str(), 0, nullptr, &writer));
       if (status.ok()) status = Taken(zw_fs_writer_close(writer));
       if (!status.ok()) return status;
     }
-    store_->locked.insert(path);
-    *lock = new Lock(path);
-    return IOStatus::OK();
+    // A file has several paths, such as db/LOCK and /db/LOCK.
+    zw_fs_stat stat = {};
+    IOStatus status = Stat(path, &stat);
+    if (!status.ok()) return status;
+    if (!store_->locked.insert(stat.id).second) {
+      return IOStatus::IOError("lock " + path, "held by this process");
+    }
+    *lock = new Lock(stat.id);
+    return status;
   }
 
   IOStatus UnlockFile(rocksdb::FileLock* lock, const IOOptions&, IODebugContext*) override {
     std::unique_ptr<Lock> ours(static_cast<Lock*>(lock));
     std::lock_guard<std::mutex> guard(store_->mutex);
-    return store_->locked.erase(ours->path) == 1
-               ? IOStatus::OK()
-               : IOStatus::IOError("unlock " + ours->path, "not locked");
+    return store_->locked.erase(ours->id) == 1 ? IOStatus::OK()
+                                               : IOStatus::IOError("unlock", "not locked");
   }
 
   IOStatus GetTestDirectory(const IOOptions& options, std::string* path,
@@ -281,7 +293,7 @@ class FileSystem : public rocksdb::FileSystem {
   IOStatus List(const std::string& path, Visit visit) const {
     zw_fs_entries* entries = nullptr;
     zw_fs_error* error = zw_fs_list(store_->fs, path.c_str(), &entries);
-    if (TakenIf(error, ZW_FS_NOT_FOUND)) return IOStatus::NotFound(path);
+    if (TakenIf(error, ZW_FS_NOT_FOUND, ZW_FS_NOT_A_DIRECTORY)) return IOStatus::NotFound(path);
     IOStatus status = Taken(error);
     const size_t count = status.ok() ? zw_fs_entries_count(entries) : 0;
     for (size_t index = 0; index < count; index++) {

@@ -32,7 +32,19 @@ struct Store {
   Store& operator=(const Store&) = delete;
   zw_fs* const fs;
   std::mutex mutex;
-  std::set<std::string> locked;  // LOCK files that are held, under the mutex
+  std::set<uint64_t> locked;        // LOCK files that are held, by their numbers, under the mutex
+  std::set<zw_fs_writer*> logs;     // write-ahead logs open for writing, under the mutex
+
+  // RocksDB goes on in a new log without syncing the one before. Once blocks of the new log are on the
+  // drive, so are all of the older ones: a killed process leaves a prefix of the writes.
+  IOStatus FlushLogs() {
+    std::lock_guard<std::mutex> guard(mutex);
+    for (zw_fs_writer* log : logs) {
+      IOStatus status = Taken(zw_fs_flush(log));
+      if (!status.ok()) return status;
+    }
+    return IOStatus::OK();
+  }
 };
 
 using SharedStore = std::shared_ptr<Store>;
@@ -88,11 +100,11 @@ class SequentialFile : public rocksdb::FSSequentialFile {
                 IODebugContext*) override {
     IOStatus status = source_->Read(offset_, n, result, scratch);
     offset_ += result->size();
-    return status;
+    return AsIOError(status);
   }
   IOStatus PositionedRead(uint64_t offset, size_t n, const IOOptions&, Slice* result,
                           char* scratch, IODebugContext*) override {
-    return source_->Read(offset, n, result, scratch);
+    return AsIOError(source_->Read(offset, n, result, scratch));
   }
   IOStatus Skip(uint64_t n) override {
     offset_ += n;
@@ -143,15 +155,19 @@ class LoadedFile : public rocksdb::FSRandomAccessFile {
 
 class WritableFile : public rocksdb::FSWritableFile {
  public:
-  WritableFile(SharedStore store, zw_fs_writer* writer, uint64_t size, const FileOptions& options)
+  WritableFile(SharedStore store, zw_fs_writer* writer, uint64_t size, bool is_log,
+               const FileOptions& options)
       : FSWritableFile(options),
         store_(std::move(store)),
         writer_(writer),
         is_direct_(options.use_direct_writes),
-        size_(size) {}
+        size_(size) {
+    std::lock_guard<std::mutex> guard(store_->mutex);
+    if (is_log) store_->logs.insert(writer_);
+  }
   ~WritableFile() override {
     // RocksDB closes files whose contents matter.
-    if (writer_ != nullptr) zw_fs_error_free(zw_fs_writer_close(writer_));
+    zw_fs_error_free(End());
   }
 
   using FSWritableFile::Append;
@@ -181,8 +197,7 @@ class WritableFile : public rocksdb::FSWritableFile {
     return status;
   }
   IOStatus Close(const IOOptions&, IODebugContext*) override {
-    zw_fs_writer* const writer = std::exchange(writer_, nullptr);
-    return writer == nullptr ? IOStatus::OK() : Taken(zw_fs_writer_close(writer));
+    return Taken(End());
   }
   // Appended bytes are in the store, where readers of the process find them. Only Sync makes them
   // durable.
@@ -200,6 +215,16 @@ class WritableFile : public rocksdb::FSWritableFile {
   IOStatus InvalidateCache(size_t, size_t) override { return IOStatus::OK(); }
 
  private:
+  zw_fs_error* End() {
+    zw_fs_writer* const writer = std::exchange(writer_, nullptr);
+    if (writer == nullptr) return nullptr;
+    {
+      std::lock_guard<std::mutex> guard(store_->mutex);
+      store_->logs.erase(writer);
+    }
+    return zw_fs_writer_close(writer);
+  }
+
   const SharedStore store_;
   zw_fs_writer* writer_;
   const bool is_direct_;

@@ -37,11 +37,24 @@ inline rocksdb::IOStatus Taken(zw_fs_error* error) {
   }
 }
 
-// Whether an error is of this code; frees it if so.
-inline bool TakenIf(zw_fs_error* error, zw_fs_code code) {
-  if (error == nullptr || zw_fs_error_code(error) != code) return false;
+// Damage of a file that is read from front to back, such as a log. A recovery takes a corrupt log for
+// one that ends there, unless it is an I/O error: synced writes behind it would be lost in silence.
+inline rocksdb::IOStatus AsIOError(const rocksdb::IOStatus& status) {
+  if (!status.IsCorruption()) return status;
+  rocksdb::IOStatus error = rocksdb::IOStatus::IOError(status.getState());
+  error.SetDataLoss(true);
+  return error;
+}
+
+// Whether an error is of one of these codes; frees it if so.
+inline bool TakenIf(zw_fs_error* error, zw_fs_code code, zw_fs_code other) {
+  if (error == nullptr) return false;
+  const int32_t found = zw_fs_error_code(error);
+  if (found != code && found != other) return false;
   zw_fs_error_free(error);
   return true;
 }
+
+inline bool TakenIf(zw_fs_error* error, zw_fs_code code) { return TakenIf(error, code, code); }
 
 }  // namespace zoneweave

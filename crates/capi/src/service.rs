@@ -4,13 +4,14 @@
 //! in the order of their letters. If the thread ends, or panics, it drops all works: their callers
 //! notice that no answer can come.
 
+use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle, ThreadId};
+use std::thread::{self, JoinHandle};
 
 use zoneweave_filestore::FileStore;
 use zoneweave_linux::{Mailbox, Ring, unix_seconds};
@@ -30,6 +31,12 @@ type Letter = Box<dyn FnOnce(&Rc<Worker>) + Send>;
 
 type Letters = Arc<Mailbox<Letter>>;
 
+thread_local! {
+    /// Whether this is the thread of a store. It has no destructor, so that static objects of C++ can
+    /// still make calls.
+    static OF_A_STORE: Cell<bool> = const { Cell::new(false) };
+}
+
 /// An open store.
 pub(crate) struct Service {
     letters: Letters,
@@ -37,7 +44,6 @@ pub(crate) struct Service {
     /// Whether a call panicked, in whichever thread.
     is_broken: AtomicBool,
     is_closed: AtomicBool,
-    id: ThreadId,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -48,13 +54,19 @@ impl Service {
         let thread = thread::Builder::new().name("zoneweave-fs".to_owned());
         let thread = thread.spawn(move || run(uri, &opened)).map_err(system)?;
         // Without a result the thread has panicked.
-        let letters: Letters = result.recv().unwrap_or_else(|_| Err(Failure::bug()))?;
+        let letters = match result.recv().unwrap_or_else(|_| Err(Failure::bug())) {
+            Ok(letters) => letters,
+            Err(failure) => {
+                // It has the drives until it ends. It catches panics.
+                let _ = thread.join();
+                return Err(failure);
+            }
+        };
         Ok(Self {
             letters,
             turns: Turns::new(REQUESTS_MAX),
             is_broken: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-            id: thread.thread().id(),
             thread: Mutex::new(Some(thread)),
         })
     }
@@ -71,7 +83,7 @@ impl Service {
             return Err(Failure::bug());
         }
         // It would wait for itself.
-        assert!(thread::current().id() != self.id, "the store's thread calls itself");
+        assert!(!OF_A_STORE.get(), "the thread of a store calls one");
         let _turn = self.turns.take();
         let (answer, answered) = sync_channel(1);
         let letter: Letter = Box::new(move |worker: &Rc<Worker>| {
@@ -125,6 +137,7 @@ fn system(error: io::Error) -> Failure {
 
 /// The store's thread.
 fn run(uri: StoreUri, opened: &SyncSender<Result<Letters, Failure>>) {
+    OF_A_STORE.set(true);
     let (ring, letters) = match prepare() {
         Ok(prepared) => prepared,
         Err(failure) => {

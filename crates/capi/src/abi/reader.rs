@@ -10,6 +10,9 @@ use crate::failure::Failure;
 use crate::lent::LentMut;
 use crate::service::Service;
 
+/// Bytes read at a time: a large read takes no more memory, and lets other calls in between.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// A file open for reading: `zw_fs_reader`.
 pub struct Reader {
     service: Arc<Service>,
@@ -68,7 +71,15 @@ pub unsafe extern "C" fn zw_fs_read_at(
             let key = reader.key;
             out.set(reader.service.call(async move |worker| {
                 let file = worker.readers.get(key)?;
-                Ok(file.read_at(offset, buffer.bytes()).await?)
+                let mut done = 0;
+                for piece in buffer.bytes().chunks_mut(PIECE_BYTES) {
+                    let read = file.read_at(offset.saturating_add(done as u64), piece).await?;
+                    done += read;
+                    if read < piece.len() {
+                        break;
+                    }
+                }
+                Ok(done)
             })?);
             Ok(())
         })

@@ -17,7 +17,7 @@ pub struct Fs {
     pub(super) service: Arc<Service>,
 }
 
-/// Runs the work of a function on a store.
+/// Runs the work of a function on a store, which is freed no earlier than the function returns.
 ///
 /// # Safety
 /// The store is null or open.
@@ -27,7 +27,10 @@ pub(super) unsafe fn on_store(
 ) -> *mut Error {
     // SAFETY: As above.
     match unsafe { given(fs, "fs") } {
-        Ok(fs) => guard(Some(&fs.service), || work(&fs.service)),
+        Ok(fs) => {
+            let service = fs.service.clone();
+            guard(Some(&service), || work(&service))
+        }
         Err(failure) => guard(None, || Err(failure)),
     }
 }

@@ -263,7 +263,12 @@ impl Core {
                 return Ok(());
             }
         }
-        self.cut(file, size).await
+        let cut = self.cut(file, size).await;
+        if let Err(error) = &cut {
+            // Buffered bytes in front of later ones are gone.
+            self.fail_writer(file, error);
+        }
+        cut
     }
 
     /// Cuts a file to a size, at most its length, and gives it a new version.

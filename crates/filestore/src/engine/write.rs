@@ -361,7 +361,7 @@ impl Core {
     }
 
     /// No later byte of the file can be written. Blocks in flight are garbage.
-    fn fail_writer(&self, file: FileId, error: &StoreError) {
+    pub(super) fn fail_writer(&self, file: FileId, error: &StoreError) {
         let mut state = self.state_mut();
         let Some(writer) = state.writers.get_mut(&file) else { return };
         writer.failed.get_or_insert_with(|| error.clone());
