@@ -32,8 +32,8 @@ type Letter = Box<dyn FnOnce(&Rc<Worker>) + Send>;
 type Letters = Arc<Mailbox<Letter>>;
 
 thread_local! {
-    /// Whether this is the thread of a store. It has no destructor, so that static objects of C++ can
-    /// still make calls.
+    /// Whether this is the thread of a store. It has no destructor, so that static objects of C++
+    /// can still make calls.
     static OF_A_STORE: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -199,9 +199,10 @@ fn finish(
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
 }
 
-/// The records that the present members wrote as such. A drive that was re-added still has records of
-/// its former membership. A death among them may be one that no other member knows: it never counted,
-/// and the segment has gone on without it. Whatever counts is on record with every member in service.
+/// The records that the present members wrote as such. A drive that was re-added still has records
+/// of its former membership. A death among them may be one that no other member knows: it never
+/// counted, and the segment has gone on without it. Whatever counts is on record with every member
+/// in service.
 fn of_members<'a>(
     chosen: &'a SuperblockRecord,
     drives: &'a [Option<Drive<RecordBody>>],

@@ -64,8 +64,7 @@ impl Engine {
         }
     }
 
-    /// Whether the member of each slot was taken out of service. One that is only missing, at a start
-    /// that nothing has changed since, may be back at the next one.
+    /// Whether the member of each slot was evicted. One that is only missing may be back later.
     pub(super) fn evicted(&self) -> Vec<bool> {
         match self {
             Self::Log(volume) => {
