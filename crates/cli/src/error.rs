@@ -77,6 +77,13 @@ pub(crate) enum CliError {
          as a zoned disk of the kernel, or with `zoneweave serve zoned`"
     )]
     WithoutZones { front: &'static str, name: String },
+    #[error(
+        "the volume is the kernel's disk {disk}, and the command could destroy what is on it: use the \
+         disk, e.g. with `blkzone`, or serve the volume with `zoneweave serve zoned` alone"
+    )]
+    IsDisk { disk: String },
+    #[error("the volume took no more writes: {reason}; what was not flushed may be lost")]
+    StoppedZoned { reason: String },
     #[error(transparent)]
     Export(#[from] ExportError),
     #[error(transparent)]
@@ -370,7 +377,8 @@ impl CliError {
                 raizn::ReplaceError::Admin(
                     AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. },
                 )
-                | raizn::ReplaceError::AlreadyRebuilding { .. },
+                | raizn::ReplaceError::AlreadyRebuilding { .. }
+                | raizn::ReplaceError::FilledMeanwhile { .. },
             )
             | Self::NotEmpty { .. }
             | Self::NotConfirmed { .. }
@@ -396,6 +404,7 @@ impl CliError {
             | Self::ZonedServed { .. }
             | Self::IsZoned { .. }
             | Self::WithoutZones { .. }
+            | Self::IsDisk { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::CreateZoned(error) if !matches!(error, raizn::CreateError::Failed { .. }) => {
                 Exit::Usage

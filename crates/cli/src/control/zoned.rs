@@ -140,6 +140,12 @@ impl ZonedService {
 
     /// Runs a command to the zones.
     async fn command(&self, command: ZoneCommand, data: Bytes) -> Result<Answered, CliError> {
+        if let Some(disk) = &*self.disk.borrow()
+            && command.changes()
+        {
+            let disk = disk.path().display().to_string();
+            return Err(CliError::IsDisk { disk });
+        }
         let outcome = match command.command(data) {
             Ok(command) => self.volume.submit(command).await,
             Err(status) => Err(status),

@@ -38,6 +38,13 @@ pub(crate) enum ZoneCommand {
     Flush,
 }
 
+impl ZoneCommand {
+    /// Whether it changes a zone.
+    pub(crate) const fn changes(self) -> bool {
+        !matches!(self, Self::Read { .. } | Self::Report { .. } | Self::Flush)
+    }
+}
+
 /// A change of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

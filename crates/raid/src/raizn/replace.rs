@@ -45,6 +45,12 @@ pub enum ReplaceError {
         /// The slot.
         slot: Column,
     },
+    /// While this waited for the rebuild of another drive, the slot got a working drive.
+    #[error("{slot} has got another drive meanwhile: look at the array's status")]
+    FilledMeanwhile {
+        /// The slot.
+        slot: Column,
+    },
     /// The drive is too small.
     #[error(
         "the drive has {zones} zones of {capacity}: the array uses {needed} of {needed_capacity}"
@@ -100,17 +106,28 @@ impl Core {
         device: Rc<dyn ZonedDevice>,
         uuid: MemberUuid,
     ) -> Result<(), ReplaceError> {
+        self.check_replacement(column, &device)?;
+        let asked_for = self.state.borrow().array.members[column.index()].entry.uuid;
         let _admin = self.admin.acquire().await;
+        self.check_still_meant(column, asked_for)?;
         self.check_replacement(column, &device)?;
         let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
         let superblocks = check_zones(&self.state.borrow().array.config, &zones)?;
+        let former = self.state.borrow().array.former_of(&device);
+        // A drive that cannot be erased then costs no redundancy. One that left a slot of this
+        // array may still have commands in flight.
+        let is_erased = former.is_empty();
+        if is_erased {
+            empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+        }
         self.check_replacement(column, &device)?;
         self.retire(column).await?;
-        let former = self.state.borrow().array.former_of(&device);
         for membership in former {
             membership.ended().await;
         }
-        empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+        if !is_erased {
+            empty_drive(&device, &zones).await.map_err(ReplaceError::DriveFailed)?;
+        }
         self.writers_ended(column).await;
         self.put_in(column, device, uuid);
         let total = self.lacking(column).len() as u64;
@@ -128,6 +145,20 @@ impl Core {
     pub(crate) async fn resume_rebuilds(self: &Rc<Self>) -> Result<(), RebuildError> {
         let _admin = self.admin.acquire().await;
         resume(self).await
+    }
+
+    /// Checks that a request still means the drive in the slot: it may have waited hours for a
+    /// rebuild.
+    fn check_still_meant(&self, column: Column, asked_for: MemberUuid) -> Result<(), ReplaceError> {
+        if self.closing.get() {
+            return Err(ReplaceError::Stopped(StopReason::ShuttingDown));
+        }
+        let state = self.state.borrow();
+        let member = &state.array.members[column.index()];
+        match member.entry.uuid != asked_for && member.writable().is_some() {
+            true => Err(ReplaceError::FilledMeanwhile { slot: column }),
+            false => Ok(()),
+        }
     }
 
     fn check_replacement(

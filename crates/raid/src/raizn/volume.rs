@@ -111,7 +111,11 @@ impl Volume {
                     let settled = zone.operations.is_empty() && zone.pending.is_empty();
                     settled && !zone.blocked && !zone.completing && !zone.flushing
                 };
-                let logs_idle = state.logs.iter().all(|log| !log.writing && log.previous.is_none());
+                // The log of a lost member ends where it is: no checkpoint frees its zone any more.
+                let mut logs = state.array.members.iter().zip(&state.logs);
+                let logs_idle = logs.all(|(member, log)| {
+                    !log.writing && (log.previous.is_none() || member.device.is_none())
+                });
                 state.array.stopped.is_some() || state.logical.iter().all(idle) && logs_idle
             };
             if is_idle {

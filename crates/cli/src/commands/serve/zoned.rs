@@ -258,6 +258,9 @@ impl Running {
         if let Some(Err(error)) = signal {
             return Err(CliError::System { action: "wait for a signal", error });
         }
+        if let Some(reason) = service.volume().status().stopped {
+            return Err(CliError::StoppedZoned { reason });
+        }
         output.note("stopped; all acknowledged writes are on the drives");
         Ok(Exit::Done)
     }

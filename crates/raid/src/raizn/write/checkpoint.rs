@@ -70,10 +70,14 @@ impl Core {
         let Some((previous, _)) = previous.filter(|_| self.is_of_member(column, &device)) else {
             return;
         };
-        if self.reset_zone(column, ParityLog::zone(previous)).await.is_ok() {
-            self.state.borrow_mut().logs[column.index()].previous = None;
-        } else if self.is_of_member(column, &device) {
-            self.fail_member(column, zoneweave_zoned::Status::WriteFault);
+        let reset = self.reset_zone(column, ParityLog::zone(previous)).await;
+        // The log of another drive, which came into the slot meanwhile, has a zone of its own to
+        // free.
+        if self.is_of_member(column, &device) {
+            match reset {
+                Ok(_) => self.state.borrow_mut().logs[column.index()].previous = None,
+                Err(_) => self.fail_member(column, zoneweave_zoned::Status::WriteFault),
+            }
         }
         self.changed.open();
         self.start_log_writer(column);
