@@ -1,8 +1,8 @@
 // RocksDB on a file store of Zoneweave: registers zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE] as a
 // file system and an environment, when this library is preloaded or linked.
 //
-// Invariants: nothing is written to standard error, which tools take for a failure. A process opens
-// a store once, whatever number of file systems name it.
+// Invariants: nothing is written to standard error, which tools take for a failure. All file systems
+// of a process that name the same store share one handle.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>
@@ -270,7 +270,7 @@ class FileSystem : public rocksdb::FileSystem {
                         IODebugContext*) override {
     zw_fs_space space = {};
     IOStatus status = Taken(zw_fs_space_of(store_->fs, &space));
-    // What is not live can be reclaimed.
+    // Garbage counts as free: it is reclaimed on demand.
     *free = space.capacity_bytes - std::min(space.live_bytes, space.capacity_bytes);
     return status;
   }

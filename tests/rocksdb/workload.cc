@@ -3,7 +3,7 @@
 //   workload battery URI      tables, direct I/O, mapped reads, checkpoint, ingestion, backup; verified
 //   workload levels URI       "level N NAME" for each table that a compaction or flush has made
 //   workload crash URI        synced writes until it is killed; reports each one that is acknowledged
-//   workload check URI COUNT  verifies these writes, and that the others are a prefix of what follows
+//   workload check URI COUNT  verifies the first COUNT writes, and that later ones have no hole
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
