@@ -17,12 +17,12 @@ use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{MemberErrors, MemberHealth, MemberStatus, ScrubReport, Volume};
+use zoneweave_raid::log::{ScrubReport, Volume};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
 use super::slots::Slots;
-use super::watch::{Pace, changes, damage, place};
+use super::watch::{Checked, Pace};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
 use crate::format::bytes;
@@ -57,10 +57,7 @@ pub(crate) struct Service {
     openings: Semaphore,
     /// Current and former spares.
     spares: RefCell<Vec<KeptSpare>>,
-    /// State of each member at the last check.
-    states: RefCell<Vec<MemberHealth>>,
-    /// Errors of each member at the last check.
-    errors: RefCell<Vec<MemberErrors>>,
+    checked: RefCell<Checked>,
     /// Former members that return at the start.
     former: RefCell<Vec<Returning>>,
     /// Paths of the drives that were taken out of service to be put back, by slot.
@@ -117,8 +114,7 @@ impl Service {
             pace: RefCell::default(),
             openings: Semaphore::new(OPENINGS),
             spares: RefCell::default(),
-            states: RefCell::default(),
-            errors: RefCell::default(),
+            checked: RefCell::default(),
             former: RefCell::default(),
             offline: RefCell::default(),
             resumes: Cell::default(),
@@ -242,13 +238,7 @@ impl Service {
     /// Resumes a rebuild that a restart interrupted, and re-adds former members. The status shows
     /// that at once, before the returned task has run.
     pub(crate) fn resume(self: Rc<Self>) -> impl Future<Output = ()> {
-        let members = self.volume.status().members;
-        let rebuilding = members
-            .iter()
-            .enumerate()
-            .filter(|(_, member)| member.state == MemberHealth::Rebuilding);
-        let places: Vec<_> =
-            rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
+        let places = self.slots.rebuilding(&self.volume.status().members);
         self.resumes.set(!places.is_empty());
         async move {
             if !places.is_empty() {
@@ -285,38 +275,16 @@ impl Service {
         let status = self.volume.status();
         self.slots.keep(&status.members);
         let mut news = self.news.take();
-        let drive_of = |member: &MemberStatus| self.slots.label_of(member);
-        // The drives know the cause of their failure better than the volume.
-        let explained = |member: &MemberStatus| MemberStatus {
-            reason: self.slots.failure_of(member).or_else(|| member.reason.clone()),
-            ..member.clone()
-        };
-        let explained: Vec<_> = status.members.iter().map(explained).collect();
-        news.extend(changes(&self.states.borrow(), &explained, drive_of));
-        let states = status.members.iter().map(|member| member.state);
-        self.states.replace(states.collect());
-        news.extend(damage(&self.errors.borrow(), &status.members, drive_of));
-        self.errors.replace(status.members.iter().map(|member| member.errors).collect());
+        news.extend(self.checked.borrow_mut().news(&status.members, &self.slots));
         news
     }
 }
 
 impl ServedArray for Service {
     fn drives(&self) -> Vec<ServedDrive> {
-        let members = self.volume.status().members;
-        let in_service = |uuid: &String| {
-            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
-        };
         let spares = self.spares.borrow();
         let spares = spares.iter().filter_map(KeptSpare::waiting);
-        let all = self.slots.all().into_iter().chain(spares);
-        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
-            in_service: in_service(&member),
-            member,
-            path,
-            identity,
-        });
-        served.collect()
+        self.slots.served(&self.volume.status().members, spares)
     }
 
     fn progress(&self, rebuild: bool) -> Option<Job> {

@@ -8,9 +8,18 @@
 use std::cell::RefCell;
 use std::path::Path;
 
-use zoneweave_raid::log::MemberStatus;
+use zoneweave_raid::log::{MemberHealth, MemberStatus};
 
+use super::ServedDrive;
 use crate::session::NamedDrive;
+
+/// A slot with its drive, if known.
+pub(super) fn place(slot: usize, drive: &str) -> String {
+    match drive {
+        "" => format!("slot {slot}"),
+        _ => format!("slot {slot} ({drive})"),
+    }
+}
 
 /// A drive with the UUID of its member.
 struct Slot {
@@ -69,15 +78,47 @@ impl Slots {
         self.of(member)?.drive.failure()
     }
 
-    /// All drives with the UUIDs of their members.
-    pub(super) fn all(&self) -> Vec<(String, NamedDrive)> {
+    /// All drives, and `others` that are no members, each with the UUID of its member.
+    pub(super) fn served(
+        &self,
+        members: &[MemberStatus],
+        others: impl IntoIterator<Item = (String, NamedDrive)>,
+    ) -> Vec<ServedDrive> {
+        let in_service = |uuid: &String| {
+            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
+        };
         let slots = self.0.borrow();
-        slots.iter().map(|slot| (slot.uuid.clone(), slot.named.clone())).collect()
+        let all = slots.iter().map(|slot| (slot.uuid.clone(), slot.named.clone())).chain(others);
+        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
+            in_service: in_service(&member),
+            member,
+            path,
+            identity,
+        });
+        served.collect()
     }
 
     /// The label of a member's drive.
     pub(super) fn label_of(&self, member: &MemberStatus) -> String {
         self.of(member).map(|named| named.label).unwrap_or_default()
+    }
+
+    /// The label of a slot's drive, if it is online and works.
+    pub(super) fn working(&self, members: &[MemberStatus], slot: usize) -> Option<String> {
+        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
+        self.failure_of(member).is_none().then(|| self.label_of(member))
+    }
+
+    /// The slots that are being rebuilt, with their drives.
+    pub(super) fn rebuilding(&self, members: &[MemberStatus]) -> Vec<String> {
+        let slots = 0..members.len();
+        let rebuilding = slots.filter(|slot| members[*slot].state == MemberHealth::Rebuilding);
+        rebuilding.map(|slot| self.place(members, slot)).collect()
+    }
+
+    /// A slot with its drive.
+    pub(super) fn place(&self, members: &[MemberStatus], slot: usize) -> String {
+        place(slot, &members.get(slot).map(|member| self.label_of(member)).unwrap_or_default())
     }
 
     /// Whether a drive belongs to a member in service, or waits to become one.

@@ -6,6 +6,7 @@ use zoneweave_raid::log::{MemberErrors, MemberHealth, MemberStatus};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BLOCK_BYTES;
 
+use super::slots::{Slots, place};
 use crate::format::bytes;
 use crate::job::Job;
 
@@ -43,16 +44,33 @@ impl Pace {
     }
 }
 
-/// A slot with its drive, if known.
-pub(super) fn place(slot: usize, drive: &str) -> String {
-    match drive {
-        "" => format!("slot {slot}"),
-        _ => format!("slot {slot} ({drive})"),
+/// States and errors of the members at the last check.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    states: Vec<MemberHealth>,
+    errors: Vec<MemberErrors>,
+}
+
+impl Checked {
+    /// The changes and the new damage since the last check, as events.
+    pub(super) fn news(&mut self, members: &[MemberStatus], slots: &Slots) -> Vec<String> {
+        let drive_of = |member: &MemberStatus| slots.label_of(member);
+        // The drives know the cause of their failure better than the volume.
+        let explained = |member: &MemberStatus| MemberStatus {
+            reason: slots.failure_of(member).or_else(|| member.reason.clone()),
+            ..member.clone()
+        };
+        let explained: Vec<_> = members.iter().map(explained).collect();
+        let mut news = changes(&self.states, &explained, drive_of);
+        self.states = members.iter().map(|member| member.state).collect();
+        news.extend(damage(&self.errors, members, drive_of));
+        self.errors = members.iter().map(|member| member.errors).collect();
+        news
     }
 }
 
 /// Describes the changes of member states. `drive_of` returns the label of a drive.
-pub(super) fn changes(
+fn changes(
     before: &[MemberHealth],
     now: &[MemberStatus],
     drive_of: impl Fn(&MemberStatus) -> String,
@@ -73,7 +91,7 @@ pub(super) fn changes(
 
 /// Describes new damage to blocks of members. A member with ever more of it is told again at each
 /// doubling.
-pub(super) fn damage(
+fn damage(
     before: &[MemberErrors],
     now: &[MemberStatus],
     drive_of: impl Fn(&MemberStatus) -> String,

@@ -11,7 +11,7 @@ use serde_json::Value;
 use zoneweave_linux::Ring;
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_raid::array::format::config::ArrayConfig;
-use zoneweave_raid::log::{AdminError, MemberErrors, MemberHealth, MemberStatus};
+use zoneweave_raid::log::{AdminError, MemberStatus};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
@@ -19,7 +19,7 @@ use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::service::remote_result;
 use super::slots::Slots;
-use super::watch::{Pace, changes, damage, place};
+use super::watch::{Checked, Pace};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
@@ -49,10 +49,7 @@ pub(crate) struct ZonedService {
     replacing: Semaphore,
     /// The replacement that waits for a rebuild, with its UUID as a member.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
-    /// State of each member at the last check.
-    states: RefCell<Vec<MemberHealth>>,
-    /// Errors of each member at the last check.
-    errors: RefCell<Vec<MemberErrors>>,
+    checked: RefCell<Checked>,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
     /// Events to report.
@@ -82,8 +79,7 @@ impl ZonedService {
             pace: RefCell::default(),
             replacing: Semaphore::new(1),
             waiting: RefCell::default(),
-            states: RefCell::default(),
-            errors: RefCell::default(),
+            checked: RefCell::default(),
             resumes: Cell::default(),
             news: RefCell::default(),
         };
@@ -209,13 +205,7 @@ impl ZonedService {
     /// Resumes rebuilds that a restart interrupted. The status shows that at once, before the
     /// returned task has run.
     pub(crate) fn resume(self: Rc<Self>) -> impl Future<Output = ()> {
-        let members = self.members();
-        let rebuilding = members
-            .iter()
-            .enumerate()
-            .filter(|(_, member)| member.state == MemberHealth::Rebuilding);
-        let places: Vec<_> =
-            rebuilding.map(|(slot, member)| place(slot, &self.slots.label_of(member))).collect();
+        let places = self.slots.rebuilding(&self.members());
         self.resumes.set(!places.is_empty());
         async move {
             if places.is_empty() {
@@ -247,35 +237,14 @@ impl ZonedService {
         let members = self.members();
         self.slots.keep(&members);
         let mut news = self.news.take();
-        let drive_of = |member: &MemberStatus| self.slots.label_of(member);
-        // The drives know the cause of their failure better than the volume.
-        let explained = |member: &MemberStatus| MemberStatus {
-            reason: self.slots.failure_of(member).or_else(|| member.reason.clone()),
-            ..member.clone()
-        };
-        let explained: Vec<_> = members.iter().map(explained).collect();
-        news.extend(changes(&self.states.borrow(), &explained, drive_of));
-        self.states.replace(members.iter().map(|member| member.state).collect());
-        news.extend(damage(&self.errors.borrow(), &members, drive_of));
-        self.errors.replace(members.iter().map(|member| member.errors).collect());
+        news.extend(self.checked.borrow_mut().news(&members, &self.slots));
         news
     }
 }
 
 impl ServedArray for ZonedService {
     fn drives(&self) -> Vec<ServedDrive> {
-        let members = self.members();
-        let in_service = |uuid: &String| {
-            members.iter().any(|member| member.uuid == *uuid && member.state.is_in_service())
-        };
-        let all = self.slots.all().into_iter();
-        let served = all.map(|(member, NamedDrive { path, identity, .. })| ServedDrive {
-            in_service: in_service(&member),
-            member,
-            path,
-            identity,
-        });
-        served.collect()
+        self.slots.served(&self.members(), [])
     }
 
     fn progress(&self, rebuild: bool) -> Option<Job> {

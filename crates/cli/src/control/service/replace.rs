@@ -3,13 +3,12 @@
 use std::path::Path;
 
 use zoneweave_linux::Drive;
+use zoneweave_raid::log::AdminError;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{AdminError, MemberHealth};
 use zoneweave_zoned::{Status, ZonedDeviceExt};
 
 use super::Service;
 use crate::conditions::{check_fit, explained, refuse_working};
-use crate::control::watch::place;
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
@@ -30,7 +29,7 @@ impl Service {
         Drive::inspect_in_thread(&self.ring, path).await?;
         // Again, since another request may have used it meanwhile.
         self.refuse_in_service(slot, path)?;
-        refuse_working(slot, self.working(slot), destroy)?;
+        refuse_working(slot, self.slots.working(&self.volume.status().members, slot), destroy)?;
         let forgotten = self.slots.forget(path);
         let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
         drop(place);
@@ -57,13 +56,6 @@ impl Service {
         Ok(())
     }
 
-    /// The drive of a slot, if it is online and works.
-    fn working(&self, slot: usize) -> Option<String> {
-        let members = self.volume.status().members;
-        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
-        self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
-    }
-
     /// Puts an open drive into a slot, with consent to overwrite its contents.
     async fn put(
         &self,
@@ -81,7 +73,7 @@ impl Service {
         let zones = zones.map_err(|status| failed(named, &status))?;
         check_fit(&self.config, named, &zones)?;
         // Again, since the slot may have come back meanwhile.
-        refuse_working(slot, self.working(slot), consent.all)?;
+        refuse_working(slot, self.slots.working(&self.volume.status().members, slot), consent.all)?;
         let uuid = MemberUuid(random_uuid()?);
         let drive = named.path.display().to_string();
         let before = self.place(slot);
@@ -105,11 +97,7 @@ impl Service {
 
     /// A slot with its drive.
     pub(super) fn place(&self, slot: usize) -> String {
-        let members = self.volume.status().members;
-        place(
-            slot,
-            &members.get(slot).map(|member| self.slots.label_of(member)).unwrap_or_default(),
-        )
+        self.slots.place(&self.volume.status().members, slot)
     }
 }
 

@@ -3,14 +3,12 @@
 use std::path::Path;
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::MemberHealth;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::raizn::{ReplaceError, check_fit};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::ZonedService;
 use crate::conditions::refuse_working;
-use crate::control::watch::place;
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
@@ -31,7 +29,7 @@ impl ZonedService {
         let _one = self.replacing.acquire().await;
         // Again, since another request may have used it meanwhile, or filled the slot.
         self.refuse_in_service(slot, path)?;
-        refuse_working(slot, self.working(slot), destroy)?;
+        refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
         let forgotten = self.slots.forget(path);
         let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
         let named = NamedDrive::new(label, drive, &self.handle);
@@ -52,13 +50,6 @@ impl ZonedService {
             true => Err(CliError::InService { label: path.display().to_string() }),
             false => Ok(()),
         }
-    }
-
-    /// The drive of a slot, if it is online and works.
-    fn working(&self, slot: usize) -> Option<String> {
-        let members = self.members();
-        let member = members.get(slot).filter(|member| member.state == MemberHealth::Online)?;
-        self.slots.failure_of(member).is_none().then(|| self.slots.label_of(member))
     }
 
     /// Puts an open drive into a slot, with consent to overwrite its contents.
@@ -112,8 +103,6 @@ impl ZonedService {
 
     /// A slot with its drive.
     fn place(&self, slot: usize) -> String {
-        let members = self.members();
-        let drive = members.get(slot).map(|member| self.slots.label_of(member));
-        place(slot, &drive.unwrap_or_default())
+        self.slots.place(&self.members(), slot)
     }
 }
