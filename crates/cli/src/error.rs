@@ -160,6 +160,13 @@ pub(crate) enum CliError {
     NotVacant { slot: usize, drive: String, state: MemberHealth },
     #[error("the last drive of slot {slot} is not known: name it, with --with DRIVE")]
     NoFormerDrive { slot: usize },
+    #[error("no scrub runs, and none waits")]
+    NoScrub,
+    #[error(
+        "a scrub is {state} already: `zoneweave array jobs` shows it, and `zoneweave array scrub` has \
+         --resume and --stop"
+    )]
+    ScrubRuns { state: &'static str },
     #[error(
         "the array is starting: repeat the command when `zoneweave array status` shows that it is \
          served"
@@ -353,6 +360,7 @@ impl CliError {
             | Self::NotZoned
             | Self::Store(StoreError::NotFound { .. })
             | Self::OpenStore(zoneweave_filestore::OpenError::NoStore)
+            | Self::NoScrub
             | Self::FewNamed { .. }
             | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
@@ -388,6 +396,7 @@ impl CliError {
             | Self::InService { .. }
             | Self::SlotInService { .. }
             | Self::NotVacant { .. }
+            | Self::ScrubRuns { .. }
             | Self::Replace(ReplaceError::NotOfSlot { .. })
             | Self::Incomplete { .. }
             | Self::SeveralMissing { .. }

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Unreachable,
     /// Data is lost.
     DataLost,
+    /// A scrub has not read everything.
+    Incomplete,
     /// `status --check`: members are being rebuilt, and no other is missing.
     ArrayRebuilding,
     /// `status --check`: degraded.
@@ -44,6 +46,7 @@ impl Exit {
             Self::Refused => 4,
             Self::Unreachable => 5,
             Self::DataLost => 6,
+            Self::Incomplete => 7,
             Self::ArrayRebuilding => 10,
             Self::ArrayDegraded => 11,
             Self::ArrayFailed => 12,
@@ -62,6 +65,7 @@ impl Exit {
             4 => Self::Refused,
             5 => Self::Unreachable,
             6 => Self::DataLost,
+            7 => Self::Incomplete,
             _ => Self::Failed,
         }
     }

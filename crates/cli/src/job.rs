@@ -1,6 +1,7 @@
-//! Progress of a long job.
+//! Long jobs of an array: rebuilds and scrubs.
 
 use serde::{Deserialize, Serialize};
+use zoneweave_raid::log::ScrubReport;
 
 /// Progress of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,5 +22,153 @@ impl Job {
     /// Whole percents.
     pub(crate) fn percent(self) -> u64 {
         self.done.saturating_mul(100).checked_div(self.total).unwrap_or(100)
+    }
+}
+
+/// What a job does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JobKind {
+    /// Reads and verifies everything.
+    Scrub,
+    /// Rebuilds a slot after a restart, or onto a spare.
+    Rebuild,
+    /// Puts a new drive into a slot and rebuilds it.
+    Replace,
+    /// Puts a former drive back, and copies what it missed.
+    Return,
+}
+
+impl JobKind {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Scrub => "scrub",
+            Self::Rebuild => "rebuild",
+            Self::Replace => "replace",
+            Self::Return => "return",
+        }
+    }
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum JobPhase {
+    /// It waits for another job.
+    Queued,
+    Running,
+    Paused,
+    /// It pauses soon.
+    Pausing,
+    /// It stops soon.
+    Stopping,
+    Done,
+    /// It ended without everything done; the outcome says why.
+    Incomplete,
+    Failed,
+}
+
+impl JobPhase {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Pausing => "pausing",
+            Self::Stopping => "stopping",
+            Self::Done => "done",
+            Self::Incomplete => "incomplete",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether it is over.
+    pub(crate) const fn has_ended(self) -> bool {
+        matches!(self, Self::Done | Self::Incomplete | Self::Failed)
+    }
+}
+
+impl From<zoneweave_raid::log::JobState> for JobPhase {
+    fn from(state: zoneweave_raid::log::JobState) -> Self {
+        match state {
+            zoneweave_raid::log::JobState::Queued => Self::Queued,
+            zoneweave_raid::log::JobState::Running => Self::Running,
+            zoneweave_raid::log::JobState::Paused => Self::Paused,
+            zoneweave_raid::log::JobState::Pausing => Self::Pausing,
+            zoneweave_raid::log::JobState::Stopping => Self::Stopping,
+        }
+    }
+}
+
+/// A job of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct JobStatus {
+    pub kind: JobKind,
+    pub slot: Option<u8>,
+    pub drive: Option<String>,
+    pub phase: JobPhase,
+    pub progress: Option<Job>,
+    /// The result, or the error.
+    pub outcome: Option<String>,
+    /// Only of a job that has ended.
+    pub ended_ns_ago: Option<u64>,
+}
+
+impl JobStatus {
+    /// A job without details.
+    pub(crate) const fn of(kind: JobKind, phase: JobPhase) -> Self {
+        Self {
+            kind,
+            slot: None,
+            drive: None,
+            phase,
+            progress: None,
+            outcome: None,
+            ended_ns_ago: None,
+        }
+    }
+}
+
+/// The result of a scrub, as servers send it and `--json` prints it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Scrubbed {
+    pub segments: u64,
+    pub blocks: u64,
+    pub damaged: u64,
+    pub parity_mismatches: u64,
+    pub unrepairable: u64,
+    pub lost_before: u64,
+    /// Slots whose drives were not read, as they were out of service.
+    #[serde(default)]
+    pub unread_slots: Vec<u8>,
+    /// Whether it was stopped before its end.
+    #[serde(default)]
+    pub stopped: bool,
+}
+
+impl Scrubbed {
+    /// Why it is incomplete, if it is.
+    pub(crate) fn incomplete(&self) -> Option<String> {
+        let slots = &self.unread_slots;
+        let unread = (!slots.is_empty())
+            .then(|| format!("{} not read, for want of a drive", crate::format::slots(slots)));
+        let stopped = self.stopped.then(|| "it was stopped before its end".to_owned());
+        let both: Vec<_> = unread.into_iter().chain(stopped).collect();
+        (!both.is_empty()).then(|| both.join("; "))
+    }
+}
+
+impl From<ScrubReport> for Scrubbed {
+    fn from(report: ScrubReport) -> Self {
+        Self {
+            segments: report.segments,
+            blocks: report.blocks,
+            damaged: report.damaged,
+            parity_mismatches: report.parity_mismatches,
+            unrepairable: report.unrepairable,
+            lost_before: report.lost_before,
+            unread_slots: report.unread.iter().map(|column| column.0).collect(),
+            stopped: report.stopped,
+        }
     }
 }

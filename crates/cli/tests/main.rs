@@ -5,6 +5,7 @@
 mod characterize;
 mod common;
 mod fs;
+mod jobs;
 mod looking;
 mod making;
 mod rest;

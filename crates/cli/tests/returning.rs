@@ -134,6 +134,10 @@ fn a_drive_that_missed_writes_gets_them_at_the_next_start() {
     let server = place.serve("d/drive1 d/drive2 d/drive3");
     assert_eq!(read(&server, DATA), data);
     server.stop();
+    // Slot 0 has missed relocations.
+    let server = place.serve(MEMBERS);
+    healthy(&place);
+    server.stop();
     place.run(&format!("array scrub {MEMBERS}")).exits(0).says("no damage");
     place.run(&format!("array check {MEMBERS}")).exits(0).says("clean");
 }

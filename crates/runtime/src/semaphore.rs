@@ -73,6 +73,12 @@ impl Semaphore {
         self.0.borrow().available
     }
 
+    /// Whether a task waits for permits.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        !self.0.borrow().waiters.is_empty()
+    }
+
     fn enqueue(&self, amount: u64) -> Receiver<Permit> {
         let (sender, receiver) = oneshot();
         {

@@ -10,10 +10,12 @@
 mod all;
 mod client;
 mod directory;
+mod jobs;
 mod served;
 mod server;
 mod service;
 mod slots;
+mod waiting;
 mod watch;
 mod zoned;
 mod zones;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use zoneweave_raid::log::ScrubOrder;
 
 use crate::error::CliError;
 use crate::job::Job;
@@ -35,6 +38,7 @@ pub(crate) use directory::{socket_of, sockets};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};
+pub(crate) use waiting::Waiting;
 pub(crate) use zoned::ZonedService;
 pub(crate) use zones::{Shape, ZoneAnswer, ZoneCommand};
 
@@ -87,6 +91,11 @@ pub(crate) enum Request {
     },
     /// Verify all data and parity.
     Scrub,
+    /// Give an order to the scrub.
+    OrderScrub {
+        /// The order.
+        order: Order,
+    },
     /// The zoned volume as a drive.
     Shape,
     /// A command to the zones of the volume; data of a write follows the line.
@@ -94,6 +103,25 @@ pub(crate) enum Request {
         /// The command.
         command: ZoneCommand,
     },
+}
+
+/// An order to the scrub of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    Resume,
+    Pause,
+    Stop,
+}
+
+impl From<Order> for ScrubOrder {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Resume => Self::Run,
+            Order::Pause => Self::Pause,
+            Order::Stop => Self::Stop,
+        }
+    }
 }
 
 impl Request {

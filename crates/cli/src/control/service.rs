@@ -1,7 +1,8 @@
-//! The requests to a server: status, fail, offline, online, replace, scrub, and spares.
+//! The requests to a server: status, fail, offline, online, replace, scrub, jobs, and spares.
 
 mod online;
 mod replace;
+mod scrub;
 mod spares;
 
 use std::cell::{Cell, OnceCell, RefCell};
@@ -17,16 +18,16 @@ use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{ScrubReport, Volume};
+use zoneweave_raid::log::{MemberHealth, Volume};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
-use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
+use zoneweave_zoned::ZonedDeviceExt;
 
+use super::jobs::Jobs;
 use super::slots::Slots;
 use super::watch::{Checked, Pace};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
-use crate::format::bytes;
-use crate::job::Job;
+use crate::job::{Job, JobKind};
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, served_status};
@@ -66,6 +67,8 @@ pub(crate) struct Service {
     resumes: Cell<bool>,
     /// Replacements and returns, with the UUIDs as members that their drives get when they begin.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
+    /// Jobs that have ended.
+    jobs: Jobs,
     /// Events to report.
     news: RefCell<Vec<String>>,
 }
@@ -119,6 +122,7 @@ impl Service {
             offline: RefCell::default(),
             resumes: Cell::default(),
             waiting: RefCell::default(),
+            jobs: Jobs::default(),
             news: RefCell::default(),
         }
     }
@@ -186,18 +190,12 @@ impl Service {
                 remote_result(&self.status().await)
             }
             Request::Scrub => remote_result(&self.scrub().await?),
+            Request::OrderScrub { order } => {
+                self.order_scrub(order.into())?;
+                remote_result(&self.status().await)
+            }
             Request::Shape | Request::Zones { .. } => Err(CliError::NotZoned),
         }
-    }
-
-    async fn scrub(&self) -> Result<ScrubReport, CliError> {
-        self.note("scrub: begins");
-        let scrubbed = self.volume.scrub().await;
-        match &scrubbed {
-            Ok(report) => self.note(format_args!("scrub: {}", outcome(report))),
-            Err(error) => self.note(format_args!("scrub: failed: {error}")),
-        }
-        Ok(scrubbed?)
     }
 
     /// The array's status.
@@ -223,6 +221,7 @@ impl Service {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),
+            jobs: self.jobs(),
             spares: self.spares(),
         };
         served_status(&self.config, status, &slots, self.others(), front_ends)
@@ -250,8 +249,15 @@ impl Service {
 
     async fn resume_rebuild(&self, places: &str) {
         self.note(format_args!("{places}: the interrupted rebuild goes on"));
-        let resumed = self.volume.resume_rebuild().await;
+        let mut rebuilding = self.volume.status().members;
+        rebuilding.retain(|member| member.state == MemberHealth::Rebuilding);
+        let resumed = self.volume.resume_rebuild().await.map_err(CliError::from);
         self.resumes.set(false);
+        for member in &rebuilding {
+            let (kind, label) = (JobKind::Rebuild, self.slots.label_of(member));
+            let slot = usize::from(member.slot);
+            self.jobs.slot_ended(self.handle.now(), kind, slot, &label, &resumed);
+        }
         match resumed {
             Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
             Err(error) => {
@@ -295,22 +301,6 @@ impl ServedArray for Service {
 
     fn respond(self: Rc<Self>, request: Request, _data: Bytes) -> Responding {
         Box::pin(async move { self.answer(request).await.map(Into::into) })
-    }
-}
-
-/// The outcome of a scrub, for the log.
-fn outcome(report: &ScrubReport) -> String {
-    let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
-    let (read, lost) = (size(report.blocks), report.unrepairable + report.lost_before);
-    match (report.damaged, lost, report.parity_mismatches) {
-        (0, 0, 0) => format!("ended: {read} verified, no damage"),
-        (damaged, 0, 0) => format!("ended: {read} verified, {} repaired", size(damaged)),
-        (damaged, lost, mismatches) => format!(
-            "ended: {read} verified, {} damaged, {} lost, {mismatches} stripes do not match their \
-             parity",
-            size(damaged),
-            size(lost)
-        ),
     }
 }
 

@@ -11,19 +11,20 @@ use serde_json::Value;
 use zoneweave_linux::Ring;
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_raid::array::format::config::ArrayConfig;
-use zoneweave_raid::log::{AdminError, MemberStatus};
+use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
+use super::jobs::{Current, Jobs};
 use super::service::remote_result;
 use super::slots::Slots;
 use super::watch::{Checked, Pace};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
-use crate::job::Job;
+use crate::job::{Job, JobKind, JobStatus};
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, as_member, served_zoned_status};
@@ -50,6 +51,8 @@ pub(crate) struct ZonedService {
     /// The replacement that waits for a rebuild, with its UUID as a member.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     checked: RefCell<Checked>,
+    /// Jobs that have ended.
+    jobs: Jobs,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
     /// Events to report.
@@ -80,6 +83,7 @@ impl ZonedService {
             replacing: Semaphore::new(1),
             waiting: RefCell::default(),
             checked: RefCell::default(),
+            jobs: Jobs::default(),
             resumes: Cell::default(),
             news: RefCell::default(),
         };
@@ -130,6 +134,7 @@ impl ZonedService {
             | Request::Offline { .. }
             | Request::Online { .. }
             | Request::Scrub
+            | Request::OrderScrub { .. }
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
         }
     }
@@ -180,11 +185,24 @@ impl ZonedService {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),
+            jobs: self.jobs(),
             spares: Vec::new(),
         };
         let (config, geometry) = (&self.config, self.volume.geometry());
         let status = self.volume.status();
         served_zoned_status(config, geometry, status, &slots, self.others(), front_ends)
+    }
+
+    /// All jobs.
+    fn jobs(&self) -> Vec<JobStatus> {
+        let current = Current {
+            members: &self.members(),
+            slots: &self.slots,
+            rebuild: self.volume.status().rebuild.map(Into::into),
+            waiting: self.waiting(),
+            scrub: None,
+        };
+        self.jobs.list(self.handle.now(), current)
     }
 
     /// Replacements that have not begun.
@@ -213,8 +231,15 @@ impl ZonedService {
             }
             let places = places.join(", ");
             self.note(format_args!("{places}: the interrupted rebuild goes on"));
+            let mut rebuilding = self.members();
+            rebuilding.retain(|member| member.state == MemberHealth::Rebuilding);
             let resumed = self.volume.resume_rebuilds().await;
             self.resumes.set(false);
+            for member in &rebuilding {
+                let (kind, label) = (JobKind::Rebuild, self.slots.label_of(member));
+                let slot = usize::from(member.slot);
+                self.jobs.slot_ended(self.handle.now(), kind, slot, &label, &resumed);
+            }
             match resumed {
                 Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
                 Err(error) => {

@@ -18,10 +18,10 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use crate::exit::Exit;
 use crate::format::word;
-use crate::job::Job;
+use crate::job::{Job, JobStatus};
 
 pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
-pub(crate) use render::{render, render_volume};
+pub(crate) use render::{job_line, render, render_volume};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
 pub(crate) use states::SpareState;
@@ -197,6 +197,9 @@ pub(crate) struct ServerStatus {
     /// Replacements that wait for another rebuild or a scrub to end.
     #[serde(default)]
     pub waiting: Vec<WaitingStatus>,
+    /// Jobs that wait or run, then those that have ended, newest first.
+    #[serde(default)]
+    pub jobs: Vec<JobStatus>,
     pub spares: Vec<SpareStatus>,
     pub scrub: Option<Job>,
 }

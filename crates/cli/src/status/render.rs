@@ -12,7 +12,7 @@ use super::{
     ZonedVolumeStatus,
 };
 use crate::format::{bytes, shown, span, table, wrapped};
-use crate::job::Job;
+use crate::job::{Job, JobKind, JobPhase, JobStatus};
 use crate::output::{Output, Tone};
 
 /// Space per block of data beyond which the exact ratio says nothing.
@@ -203,14 +203,31 @@ fn row(member: &MemberStatus, name: String, served: bool) -> Vec<String> {
     row
 }
 
+/// Prints a job; `left` is the estimated time to its end.
+pub(crate) fn job_line(job: &JobStatus, unit: &str, left: Option<u64>, output: &Output) {
+    let bar = job.progress.filter(|_| !job.phase.has_ended()).map(|at| bar(at, unit));
+    let phase = Some(job.phase).filter(|phase| bar.is_none() || *phase != JobPhase::Running);
+    let slot = job.slot.map(|slot| match &job.drive {
+        Some(drive) => format!("slot {slot} ({drive})"),
+        None => format!("slot {slot}"),
+    });
+    let parts = [
+        bar,
+        phase.map(|phase| phase.word().to_owned()),
+        left.map(|left| format!("{} left", span(left))),
+        slot,
+        job.ended_ns_ago.map(|ago| format!("{} ago", span(ago))),
+        job.outcome.clone(),
+    ];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
+    field(output, job.kind.word(), &text);
+}
+
 fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     let unit = if status.zones.is_some() { "zones" } else { "segments" };
-    let left = server.rebuild_left_ns.map(|left| format!("  {} left", span(left)));
-    let jobs = [("rebuild", server.rebuild, left), ("scrub", server.scrub, None)];
-    for (name, job, left) in jobs {
-        if let Some(job) = job {
-            output.line(format_args!("  {name:<9} {}{}", bar(job, unit), left.unwrap_or_default()));
-        }
+    for job in server.jobs.iter().filter(|job| !job.phase.has_ended()) {
+        let is_rebuild = job.kind == JobKind::Rebuild && job.phase == JobPhase::Running;
+        job_line(job, unit, server.rebuild_left_ns.filter(|_| is_rebuild), output);
     }
     if let Some(blocks) = &server.blocks {
         block_volume(status, blocks, output);

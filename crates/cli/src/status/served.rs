@@ -16,6 +16,7 @@ use super::{
     WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::space::full_disk;
+use crate::job::JobStatus;
 
 /// A member's drive, its label and its current zones.
 pub(crate) struct SlotDrive {
@@ -35,6 +36,7 @@ pub(crate) struct FrontEnds {
     /// Whether the rebuild that a restart interrupted is about to go on.
     pub resumes: bool,
     pub waiting: Vec<WaitingStatus>,
+    pub jobs: Vec<JobStatus>,
     pub spares: Vec<SpareStatus>,
 }
 
@@ -110,6 +112,7 @@ pub(crate) fn served_status(
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
             waiting: front_ends.waiting,
+            jobs: front_ends.jobs,
             spares: front_ends.spares,
             scrub: volume.scrub.map(Into::into),
         }),

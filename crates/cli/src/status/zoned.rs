@@ -161,6 +161,7 @@ pub(crate) fn served_zoned_status(
             rebuild: volume.rebuild.map(Into::into),
             rebuild_left_ns: front_ends.rebuild_left_ns.filter(|_| volume.rebuild.is_some()),
             waiting: front_ends.waiting,
+            jobs: front_ends.jobs,
             spares: Vec::new(),
             scrub: None,
         }),

@@ -621,6 +621,14 @@ marks! {
     OtherOrderLeftOut = "readd.other_order",
     /// A segment was reclaimed while a former member's zones were read.
     ReclaimedWhileAway = "readd.reclaimed_meanwhile",
+    /// A scrub gives way to a rebuild or another change of membership.
+    ScrubGaveWay = "scrub.gave_way",
+    /// A scrub is paused.
+    ScrubPaused = "scrub.paused",
+    /// A scrub is stopped.
+    ScrubStopped = "scrub.stopped",
+    /// A drive is lost while a scrub runs, and its columns are not read.
+    ScrubIncomplete = "scrub.incomplete",
     /// A drive was not in this slot in the history that went on, and is not put back.
     ReaddRefused = "readd.refused",
     /// A spare takes the place of a lost member.

@@ -50,6 +50,7 @@ pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
 pub use crate::array::repair::rebuild::Progress;
+pub use crate::array::repair::scrub::{JobState, ScrubOrder};
 pub use crate::array::repair::spares::{SpareState, SparesStatus, TakenSpare};
 pub use crate::array::stop::StopReason;
 pub use crate::log::engine::counters::ClassCounters;

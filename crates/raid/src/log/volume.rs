@@ -12,6 +12,7 @@ use zoneweave_zoned::{
 
 use crate::array::error::AdminError;
 use crate::array::health::Members;
+use crate::array::repair::scrub::ScrubOrder;
 use crate::log::admit::pending::answered;
 use crate::log::admit::requests;
 use crate::log::engine::core::Core;
@@ -167,6 +168,11 @@ impl Volume {
     pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
         self.publish().await?;
         scrub::scrub(&self.core).await.map_err(AdminError::Stopped)
+    }
+
+    /// Gives an order to the scrub; returns whether there is one.
+    pub fn order_scrub(&self, order: ScrubOrder) -> bool {
+        self.core.scrub.order(&*self.core, order)
     }
 
     /// Stops taking requests, waits for requests in flight, and makes everything durable. Nothing

@@ -7,5 +7,6 @@ mod members;
 mod rebuilding;
 mod returning;
 mod schemes;
+mod scrubbing;
 mod spares;
 mod suspicion;

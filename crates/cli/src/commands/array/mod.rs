@@ -3,6 +3,7 @@
 mod check;
 pub(crate) mod create;
 mod fail;
+mod jobs;
 mod list;
 mod online;
 mod replace;
@@ -31,6 +32,8 @@ pub(crate) enum Verb {
     Online(online::Online),
     /// Read and verify all data and parity, and repair damage
     Scrub(scrub::Scrub),
+    /// Show the rebuilds and scrubs of a served array
+    Jobs(jobs::Jobs),
     /// Check the raw media of an array that is not served (read-only)
     Check(check::Check),
     /// List drives with the array that each belongs to
@@ -46,6 +49,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Offline(offline) => online::offline(&offline, output),
         Verb::Online(online) => online::online(&online, output),
         Verb::Scrub(scrub) => scrub::run(&scrub, output),
+        Verb::Jobs(jobs) => jobs::run(&jobs, output),
         Verb::Check(check) => check::run(&check, output),
         Verb::List(list) => list::run(&list, output),
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::status::parse_status;
-use crate::control::{Client, Request};
+use crate::control::{Client, Request, Waiting};
 use crate::drives::paths::absolute;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -40,7 +40,8 @@ pub(crate) struct Online {
 
 pub(crate) fn offline(request: &Offline, output: &Output) -> Result<Exit, CliError> {
     let asked = Request::Offline { slot: request.slot };
-    let status = parse_status(server(&request.drives)?.ask(&asked, |_| {})?)?;
+    let session = Session::new()?;
+    let status = parse_status(server(&session, &request.drives)?.ask(&asked, |_| {})?)?;
     show(&status, output);
     Ok(Exit::Done)
 }
@@ -48,8 +49,16 @@ pub(crate) fn offline(request: &Offline, output: &Output) -> Result<Exit, CliErr
 pub(crate) fn online(request: &Online, output: &Output) -> Result<Exit, CliError> {
     let drive = request.with.as_deref().map(absolute).transpose()?;
     let asked = Request::Online { slot: request.slot, drive };
+    let session = Session::new()?;
+    let client = server(&session, &request.drives)?;
     let progress = Progress::new(output, "rebuild");
-    let status = parse_status(server(&request.drives)?.ask(&asked, |job| progress.update(job))?);
+    let flags = format!("--slot {}", request.slot);
+    let stop = ("offline", &flags[..]);
+    let waiting = Waiting::new(&session, output, "return", &request.drives, stop)?;
+    let status = parse_status(client.ask(&asked, |job| {
+        waiting.check();
+        progress.update(job);
+    })?);
     progress.finish();
     show(&status?, output);
     Ok(Exit::Done)
@@ -60,8 +69,8 @@ fn show(status: &ArrayStatus, output: &Output) {
 }
 
 /// The server of an array.
-fn server(drives: &[PathBuf]) -> Result<Client, CliError> {
-    let located = locate_one(&Session::new()?, drives)?;
+fn server(session: &Session, drives: &[PathBuf]) -> Result<Client, CliError> {
+    let located = locate_one(session, drives)?;
     if located.survey.membership.is_none() {
         return Err(CliError::NoArray);
     }

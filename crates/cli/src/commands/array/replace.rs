@@ -11,7 +11,7 @@ use super::status::parse_status;
 use crate::conditions::{
     check_fit, check_spared, drive_of, explained, refuse_working, slot_health,
 };
-use crate::control::{Client, Request};
+use crate::control::{Client, Request, Waiting};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::drives::paths::{absolute, same_file};
 use crate::error::CliError;
@@ -53,7 +53,7 @@ pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> 
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
         let status = match found.client()? {
-            Some(client) => served(request, client, "zones", output)?,
+            Some(client) => served(request, &session, client, "zones", output)?,
             None => {
                 let Replace { slot, with, yes_destroy, destroy, .. } = request;
                 let replacement =
@@ -66,7 +66,7 @@ pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> 
     }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
-        Some(client) => served(request, client, "segments", output)?,
+        Some(client) => served(request, &session, client, "segments", output)?,
         None => inactive(request, &session, &located, output)?,
     };
     output.result("array-status", &status, |output| render(&status, output));
@@ -76,6 +76,7 @@ pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> 
 /// Has the server do it; its progress counts `unit`.
 fn served(
     request: &Replace,
+    session: &Session,
     client: Client,
     unit: &'static str,
     output: &Output,
@@ -87,7 +88,13 @@ fn served(
         by_name: request.is_named(),
     };
     let progress = Progress::of(output, "rebuild", unit);
-    let status = parse_status(client.ask(&asked, |job| progress.update(job))?);
+    let flags = format!("--slot {}", request.slot);
+    let stop = ("fail", &flags[..]);
+    let waiting = Waiting::new(session, output, "replacement", &request.drives, stop)?;
+    let status = parse_status(client.ask(&asked, |job| {
+        waiting.check();
+        progress.update(job);
+    })?);
     progress.finish();
     status
 }

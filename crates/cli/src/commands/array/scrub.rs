@@ -3,44 +3,42 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
 
-use crate::control::Request;
+use super::status::parse_status;
+use crate::control::{Order, Request, Waiting};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
+use crate::job::Scrubbed;
 use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::Session;
 use crate::start::{locate_one, run_job, start_whole};
+use crate::status::render;
 
 #[derive(Args)]
 pub(crate) struct Scrub {
     /// Drives of the array (any one of them if it is served)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
+    /// Stop the scrub of a server. What it has found so far is repaired
+    #[arg(long, group = "order")]
+    stop: bool,
+    /// Pause the scrub of a server
+    #[arg(long, group = "order")]
+    pause: bool,
+    /// Let a paused scrub go on
+    #[arg(long, group = "order")]
+    resume: bool,
 }
 
-/// The result, as servers send it and `--json` prints it.
-#[derive(Debug, Serialize, Deserialize)]
-struct Scrubbed {
-    segments: u64,
-    blocks: u64,
-    damaged: u64,
-    parity_mismatches: u64,
-    unrepairable: u64,
-    lost_before: u64,
-}
-
-impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
-    fn from(report: zoneweave_raid::log::ScrubReport) -> Self {
-        Self {
-            segments: report.segments,
-            blocks: report.blocks,
-            damaged: report.damaged,
-            parity_mismatches: report.parity_mismatches,
-            unrepairable: report.unrepairable,
-            lost_before: report.lost_before,
+impl Scrub {
+    fn order(&self) -> Option<Order> {
+        match (self.stop, self.pause, self.resume) {
+            (true, _, _) => Some(Order::Stop),
+            (_, true, _) => Some(Order::Pause),
+            (_, _, true) => Some(Order::Resume),
+            _ => None,
         }
     }
 }
@@ -48,10 +46,21 @@ impl From<zoneweave_raid::log::ScrubReport> for Scrubbed {
 pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let mut located = locate_one(&session, &request.drives)?;
+    if let Some(order) = request.order() {
+        let client = located.client.ok_or(CliError::NotServed { what: "of a scrub" })?;
+        let status = parse_status(client.ask(&Request::OrderScrub { order }, |_| {})?)?;
+        output.result("array-status", &status, |output| render(&status, output));
+        return Ok(Exit::Done);
+    }
     let progress = Progress::new(output, "scrub");
     let found: Scrubbed = match located.client.take() {
         Some(client) => {
-            let found = client.ask(&Request::Scrub, |job| progress.update(job))?;
+            let stop = ("scrub", "--stop");
+            let waiting = Waiting::new(&session, output, "scrub", &request.drives, stop)?;
+            let found = client.ask(&Request::Scrub, |job| {
+                waiting.check();
+                progress.update(job);
+            })?;
             serde_json::from_value(found).map_err(|error| CliError::System {
                 action: "read the server's answer",
                 error: error.into(),
@@ -72,6 +81,7 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     progress.finish();
     output.result("array-scrub", &found, |output| tell(&found, output));
     Ok(match (found.unrepairable + found.lost_before, found.parity_mismatches) {
+        (0, 0) if found.incomplete().is_some() => Exit::Incomplete,
         (0, 0) => Exit::Done,
         (0, _) => Exit::Failed,
         _ => Exit::DataLost,
@@ -85,12 +95,17 @@ fn tell(found: &Scrubbed, output: &Output) {
         found.segments
     ));
     match found.damaged {
-        0 if found.parity_mismatches == 0 => output.line("no damage"),
+        0 if found.parity_mismatches > 0 => {}
+        0 if found.incomplete().is_some() => output.line("no damage in what was read"),
+        0 => output.line("no damage"),
         damaged => output.line(format_args!(
             "{damaged} blocks were damaged: {} repaired, {} lost",
             damaged.saturating_sub(found.unrepairable),
             found.unrepairable
         )),
+    }
+    if let Some(why) = found.incomplete() {
+        output.line(format_args!("INCOMPLETE: {why}; scrub again"));
     }
     if found.lost_before > 0 {
         output.line(format_args!(

@@ -12,6 +12,7 @@ use zoneweave_raid::log::{AdminError, MemberStatus};
 use super::Service;
 use crate::conditions::explained;
 use crate::error::CliError;
+use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::WaitingStatus;
 
@@ -114,6 +115,7 @@ impl Service {
         self.slots.ends_waiting(&uuid.to_string());
         let returned =
             returned.map_err(|error| explained(error, slot, &named, &self.volume.status()));
+        self.jobs.slot_ended(self.handle.now(), JobKind::Return, slot, &drive, &returned);
         match &returned {
             Ok(()) => self.note(format_args!("slot {slot}: {drive} has what it missed")),
             Err(error) => self.note(format_args!("slot {slot}: {drive} does not return: {error}")),

@@ -11,6 +11,7 @@ use super::Service;
 use crate::conditions::{check_fit, explained, refuse_working};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
+use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::WaitingStatus;
 
@@ -88,6 +89,13 @@ impl Service {
         self.slots.ends_waiting(&uuid.to_string());
         let replaced =
             replaced.map_err(|error| explained(error, slot, named, &self.volume.status()));
+        self.jobs.slot_ended(
+            self.handle.now(),
+            JobKind::Replace,
+            slot,
+            &named.path.display(),
+            &replaced,
+        );
         match &replaced {
             Ok(()) => self.note(format_args!("{}: the replacement is rebuilt", self.place(slot))),
             Err(error) => self.note(format_args!("{before}: the replacement failed: {error}")),

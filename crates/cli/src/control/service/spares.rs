@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use zoneweave_raid::log::VolumeStatus;
 use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{SpareState as TakenState, VolumeStatus};
 
 use super::Service;
 use crate::drives::paths::absolute;
 use crate::error::CliError;
+use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid};
 use crate::status::{SpareState, SpareStatus};
 
@@ -22,6 +23,8 @@ pub(super) struct KeptSpare {
     pub(super) waiting: Option<NamedDrive>,
     /// Why it was refused at the start.
     refused: Option<String>,
+    /// Whether the end of its rebuild is recorded.
+    ended: bool,
 }
 
 impl KeptSpare {
@@ -39,7 +42,14 @@ impl Service {
         self.volume.add_spare(named.member.clone(), uuid)?;
         let (uuid, label) = (uuid.to_string(), named.label.clone());
         let waiting = Some(named);
-        self.spares.borrow_mut().push(KeptSpare { uuid, label, path, waiting, refused: None });
+        self.spares.borrow_mut().push(KeptSpare {
+            uuid,
+            label,
+            path,
+            waiting,
+            refused: None,
+            ended: false,
+        });
         Ok(())
     }
 
@@ -49,11 +59,19 @@ impl Service {
         let path = path.unwrap_or_else(|_| PathBuf::from(&label));
         let (uuid, refused) = (String::new(), Some(reason.to_owned()));
         self.news.borrow_mut().push(format!("the spare {label} is unusable: {reason}"));
-        self.spares.borrow_mut().push(KeptSpare { uuid, label, path, waiting: None, refused });
+        self.spares.borrow_mut().push(KeptSpare {
+            uuid,
+            label,
+            path,
+            waiting: None,
+            refused,
+            ended: false,
+        });
     }
 
     /// Records spares that have become members, and drops spares that were given up.
     pub(super) fn look_at_spares(&self) {
+        self.record_rebuilds();
         let VolumeStatus { members, spares, .. } = self.volume.status();
         for spare in self.spares.borrow_mut().iter_mut().filter(|spare| spare.waiting.is_some()) {
             let drive = &spare.label;
@@ -74,6 +92,22 @@ impl Service {
                 (None, None) => continue,
             };
             self.news.borrow_mut().push(text);
+        }
+    }
+
+    /// Records the ends of the rebuilds of spares.
+    fn record_rebuilds(&self) {
+        let taken = self.volume.status().spares.taken;
+        for spare in self.spares.borrow_mut().iter_mut().filter(|spare| !spare.ended) {
+            let Some(taken) = taken.iter().find(|taken| taken.uuid == spare.uuid) else { continue };
+            let (slot, reason) = (taken.slot, taken.reason.clone().unwrap_or_default());
+            spare.ended = taken.state != TakenState::Rebuilding;
+            if spare.ended {
+                let is_rebuilt = taken.state == TakenState::Rebuilt;
+                let result = if is_rebuilt { Ok(()) } else { Err(reason) };
+                let (now, kind) = (self.handle.now(), JobKind::Rebuild);
+                self.jobs.slot_ended(now, kind, slot.into(), &spare.label, &result);
+            }
         }
     }
 

@@ -11,6 +11,7 @@ use super::ZonedService;
 use crate::conditions::refuse_working;
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
+use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::WaitingStatus;
 
@@ -83,6 +84,8 @@ impl ZonedService {
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
         let replaced = replaced.map_err(|error| self.explained(error, named));
+        let drive = named.path.display();
+        self.jobs.slot_ended(self.handle.now(), JobKind::Replace, slot, &drive, &replaced);
         match &replaced {
             Ok(()) => self.note(format_args!("{}: the replacement is rebuilt", self.place(slot))),
             Err(error) => self.note(format_args!("{before}: the replacement failed: {error}")),

@@ -6,7 +6,8 @@ use std::rc::Rc;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
 
-use crate::array::repair::rebuild::{Progress, RebuildState};
+use crate::array::repair::rebuild::RebuildState;
+use crate::array::repair::scrub::ScrubState;
 use crate::array::repair::spares::Spares;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
@@ -53,8 +54,8 @@ pub(in crate::log) struct Core {
     pub spares: RefCell<Spares>,
     /// The rebuild, while one runs, and its limit.
     pub rebuild: RebuildState,
-    /// Progress of a scrub, while one runs.
-    pub scrub_progress: Cell<Option<Progress>>,
+    /// The scrub, while there is one.
+    pub(in crate::log) scrub: ScrubState,
     /// Seals of leftover segments that are not on media, from a start without a member until the
     /// first change.
     pub(in crate::log) unpublished: RefCell<Option<Vec<SealRecord>>>,
@@ -106,7 +107,7 @@ impl Core {
             resetting: Semaphore::new(1),
             spares: RefCell::default(),
             rebuild: RebuildState::default(),
-            scrub_progress: Cell::new(None),
+            scrub: ScrubState::default(),
             unpublished: RefCell::default(),
             publishing: Semaphore::new(1),
             refusing: Cell::new(false),

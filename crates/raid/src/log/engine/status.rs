@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
+use crate::array::repair::scrub::JobState;
 use crate::array::repair::spares::SparesStatus;
 use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
@@ -193,6 +194,8 @@ pub struct VolumeStatus {
     pub spares: SparesStatus,
     /// Scrub progress, while one runs.
     pub scrub: Option<Progress>,
+    /// State of the scrub, if there is one.
+    pub scrub_state: Option<JobState>,
     /// Events since the start.
     pub counters: Counters,
     /// Status of each member.
@@ -263,7 +266,8 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         amplification: amplified,
         rebuild: core.rebuild.progress.get(),
         spares: core.spares.borrow().status(),
-        scrub: core.scrub_progress.get(),
+        scrub: core.scrub.job().map(|(_, progress)| progress),
+        scrub_state: core.scrub.job().map(|(state, _)| state),
         counters,
         members,
     }

@@ -9,13 +9,13 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
-use serde::Serialize;
 use zoneweave_erasure::Code;
+use zoneweave_runtime::Semaphore;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
-use crate::array::repair::rebuild::Progress;
+use crate::array::repair::scrub::{Scrub, ScrubState, ScrubUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
@@ -30,10 +30,10 @@ use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
 use crate::log::segment::table::{Phase, Segment, Work};
 use crate::log::segment::verify::verify;
-use crate::scheme::Column;
+use crate::scheme::{Column, ColumnSet};
 
 /// Findings of a scrub.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
     /// Number of segments read.
     pub segments: u64,
@@ -48,6 +48,70 @@ pub struct ScrubReport {
     /// Blocks of the volume that were lost before: reading them is an error until they are written
     /// again.
     pub lost_before: u64,
+    /// Slots that had no drive for all of the scrub or a part of it.
+    pub unread: ColumnSet,
+    /// Whether it was stopped before the end.
+    pub stopped: bool,
+}
+
+impl ScrubReport {
+    /// Whether everything was read.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.unread.is_empty() && !self.stopped
+    }
+}
+
+/// A scrub under way.
+pub(in crate::log) struct Findings {
+    report: ScrubReport,
+    /// Segments that are claimed for it from the beginning.
+    held: Vec<SegmentSlot>,
+    /// Lost blocks that each member has counted so far.
+    counted: Vec<u64>,
+}
+
+impl Findings {
+    /// Adds the blocks lost since the last call. Between units, a member may be replaced, and the
+    /// new one counts from zero.
+    fn count_lost(&mut self, core: &Core) {
+        let now = unrepairable(core);
+        assert_eq!(now.len(), self.counted.len(), "an array has a fixed number of members");
+        let lost = now.iter().zip(&self.counted).map(|(now, before)| now.saturating_sub(*before));
+        self.report.unrepairable += lost.sum::<u64>();
+        self.counted = now;
+    }
+}
+
+impl ScrubUnits for Core {
+    type Unit = SegmentSlot;
+    type Report = Findings;
+
+    fn scrub_state(&self) -> &ScrubState {
+        &self.scrub
+    }
+
+    fn membership_permit(&self) -> &Semaphore {
+        &self.admin
+    }
+
+    fn check_scrub(&self) -> Result<(), StopReason> {
+        let stopped = self.state.borrow().array.stopped;
+        let closing = || self.closing.get().then_some(StopReason::ShuttingDown);
+        stopped.or_else(closing).map_or(Ok(()), Err)
+    }
+
+    async fn scrub_unit(
+        self: &Rc<Self>,
+        slot: SegmentSlot,
+        findings: &mut Findings,
+    ) -> Result<(), StopReason> {
+        findings.count_lost(self);
+        let held = findings.held.contains(&slot);
+        scrub_slot(self, slot, held, &mut findings.report).await?;
+        findings.count_lost(self);
+        Ok(())
+    }
 }
 
 /// Scrubs the volume while it is in use.
@@ -55,9 +119,11 @@ pub struct ScrubReport {
 /// # Errors
 /// If the volume stops.
 pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopReason> {
-    let _admin = core.admin.acquire().await;
-    let lost_before = unrepairable(core);
+    let Some(mut scrub) = Scrub::begin(core).await? else {
+        return Ok(ScrubReport { stopped: true, ..ScrubReport::default() });
+    };
     let mut report = ScrubReport::default();
+    let counted = unrepairable(core);
     scrub_superblocks(core, &mut report).await?;
     let (closed, slots) = {
         let mut state = core.state.borrow_mut();
@@ -71,10 +137,12 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         let slots: Vec<_> = closed.iter().copied().chain(others).collect();
         (closed, slots)
     };
-    let looked_through = scrub_slots(core, &slots, &closed, &mut report).await;
-    core.scrub_progress.set(None);
-    core.changed.open();
-    looked_through?;
+    let held = closed.len();
+    let mut findings = Findings { report, held: closed, counted };
+    let is_whole = scrub.units(&slots, held, &mut findings).await?;
+    findings.report.stopped = !is_whole;
+    // The rest is relocation, which needs no standstill of the members.
+    scrub.release_members();
     // Segments being freed were skipped and may be damaged: until their zones are reset, they can
     // be found damaged.
     let dying: BTreeSet<SegmentId> = {
@@ -88,25 +156,11 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         close_open_segments(&mut core.state.borrow_mut(), Segment::is_damaged);
         core.changed.open();
         core.changed.wait().await;
+        findings.count_lost(core);
     }
-    let lost = unrepairable(core);
-    assert!(lost >= lost_before, "{lost} blocks are lost after {lost_before}");
-    report.unrepairable = lost - lost_before;
-    core.state.borrow().array.stopped.map_or(Ok(report), Err)
-}
-
-/// Scrubs segments one after the other; those in `held` are claimed by the caller.
-async fn scrub_slots(
-    core: &Rc<Core>,
-    slots: &[SegmentSlot],
-    held: &[SegmentSlot],
-    report: &mut ScrubReport,
-) -> Result<(), StopReason> {
-    for (done, slot) in (0..).zip(slots) {
-        core.scrub_progress.set(Some(Progress { done, total: slots.len() as u64 }));
-        scrub_slot(core, *slot, held.contains(slot), report).await?;
-    }
-    Ok(())
+    findings.count_lost(core);
+    drop(scrub);
+    core.state.borrow().array.stopped.map_or(Ok(findings.report), Err)
 }
 
 /// Fails if damage cannot be relocated: writes have stopped, or no space is free.
@@ -128,8 +182,9 @@ fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> 
     open
 }
 
-fn unrepairable(core: &Core) -> u64 {
-    core.state.borrow().array.members.iter().map(|member| member.errors.unrepairable).sum()
+/// Lost blocks that each member has counted.
+fn unrepairable(core: &Core) -> Vec<u64> {
+    core.state.borrow().array.members.iter().map(|member| member.errors.unrepairable).collect()
 }
 
 async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<(), StopReason> {
@@ -138,6 +193,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
     // If the superblock moved to the other zone meanwhile, the old one would seem to have lost its
     // records.
     let held = core.superblock.hold().await;
+    note_unread(core, report);
     for column in columns {
         let (Some(device), Some(zones)) = (core.device(column), core.superblock.zones(column))
         else {
@@ -228,6 +284,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         let segment = &state.segments[slot];
         assert!(segment.is_busy(), "segment {} is scrubbed without a claim", segment.id);
     }
+    note_unread(core, report);
     let before = report.damaged + report.parity_mismatches;
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
@@ -252,7 +309,19 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         scrub_group(core, slot, group.clone(), report).await;
         row = group.end;
     }
+    // A drive that was lost meanwhile.
+    note_unread(core, report);
     report.damaged + report.parity_mismatches > before
+}
+
+/// Records the slots without a drive. A member that is evicted loses its columns in all segments,
+/// so the segments do not show which were not read.
+fn note_unread(core: &Core, report: &mut ScrubReport) {
+    let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
+    for column in columns.into_iter().filter(|column| core.device(*column).is_none()) {
+        mark(Mark::ScrubIncomplete);
+        report.unread = report.unread.with(column);
+    }
 }
 
 /// Counts damage. Nothing is counted for a member that failed meanwhile, as all of it is lost.

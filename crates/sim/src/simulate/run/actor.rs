@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use zoneweave_raid::log::{AdminError, MemberHealth, ReplaceError, Volume};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockDevice, Lba};
 
@@ -227,10 +228,12 @@ pub(crate) fn note_rebuild(harness: &Harness, volume: &Volume, result: Result<()
 
 /// Scrubs the volume.
 pub(crate) async fn scrub(harness: &Harness, volume: &Volume) {
-    let before = harness.drives.borrow().before_scrub();
+    let mut before = harness.drives.borrow().before_scrub();
     match volume.scrub().await {
         Ok(report) => {
             harness.count(|tally| tally.scrubs += 1);
+            // A drive that returns keeps the damage in columns that were not read.
+            before.retain(|(slot, _)| !report.unread.contains(Column::of(*slot)));
             if report.unrepairable == 0 {
                 harness.drives.borrow_mut().after_scrub(&before);
             } else {

@@ -1,0 +1,57 @@
+//! `zoneweave array jobs`: rebuilds and scrubs of a served array.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::status::parse_status;
+use crate::control::Request;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::job::JobStatus;
+use crate::output::Output;
+use crate::session::Session;
+use crate::start::locate;
+use crate::status::job_line;
+use crate::zoned;
+
+#[derive(Args)]
+pub(crate) struct Jobs {
+    /// Drives of the served array (any one of them)
+    #[arg(value_name = "DRIVE", required = true)]
+    drives: Vec<PathBuf>,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct JobList<'a> {
+    jobs: &'a [JobStatus],
+}
+
+pub(crate) fn run(request: &Jobs, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let client = match zoned::find(&session, &request.drives)? {
+        Some(found) => found.client()?,
+        None => {
+            let located = locate(&session, &request.drives)?;
+            if located.survey.membership.is_none() {
+                return Err(CliError::NoArray);
+            }
+            located.client
+        }
+    };
+    let client = client.ok_or(CliError::NotServed { what: "its jobs" })?;
+    let status = parse_status(client.ask(&Request::Status, |_| {})?)?;
+    let unit = if status.zones.is_some() { "zones" } else { "segments" };
+    let jobs = status.server.map(|server| server.jobs).unwrap_or_default();
+    output.result("array-jobs", &JobList { jobs: &jobs }, |output| {
+        if jobs.is_empty() {
+            output.line("no jobs since the server started");
+        }
+        for job in &jobs {
+            job_line(job, unit, None, output);
+        }
+    });
+    Ok(Exit::Done)
+}

@@ -1,0 +1,156 @@
+//! Scrubs as jobs: they give way to rebuilds, can be paused and stopped, and say what they did not
+//! read.
+
+use crate::support::life::{assert_hit, assert_holds, live, put_all};
+use crate::support::{Array, Shape, attach, new_drive, uuid};
+use futures_util::future::join;
+use zoneweave_raid::instrument::marks::Mark;
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{
+    AdminError, Health, JobState, ScrubOrder, ScrubReport, StopReason, Volume,
+};
+use zoneweave_raid::scheme::{Column, ColumnSet};
+use zoneweave_runtime::{Handle, Nanos, Random};
+
+/// Blocks of the volume.
+const BLOCKS: u64 = 900;
+
+fn shape() -> Shape {
+    Shape { zones: 40, volume_blocks: Some(BLOCKS), tabled: false, ..Shape::small() }
+}
+
+fn array() -> Array {
+    Array::create(shape(), &mut Random::new(31))
+}
+
+/// Waits until the scrub has read some segments.
+async fn begun(volume: &Volume, handle: &Handle) {
+    while volume.status().scrub.is_none_or(|scrub| scrub.done < 2) {
+        handle.sleep(Nanos::from_micros(20)).await;
+    }
+}
+
+/// A scrub and tasks beside it.
+async fn beside(volume: &Volume, other: impl Future<Output = ()>) -> ScrubReport {
+    let (report, ()) = join(volume.scrub(), other).await;
+    report.unwrap()
+}
+
+/// A replacement waited for the whole scrub, on large drives for hours without redundancy.
+#[test]
+fn a_rebuild_goes_before_a_scrub() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let replacing = async {
+            begun(volume, handle).await;
+            let new = attach(&new_drive(&shape(), &mut Random::new(32)), handle);
+            volume.replace(1, new, MemberUuid(uuid(9, 1))).await.unwrap();
+            let left = volume.status().scrub.expect("the scrub waits");
+            assert!(left.done < left.total, "{left:?}");
+        };
+        let report = beside(volume, replacing).await;
+        assert!(report.is_complete(), "{report:?}");
+        assert_eq!((report.damaged, report.unrepairable), (0, 0));
+        assert_eq!(volume.status().health, Health::Healthy);
+        assert_holds(volume, BLOCKS, 1).await;
+    });
+    assert_hit(&[Mark::ScrubGaveWay]);
+}
+
+#[test]
+fn a_scrub_is_paused_and_stopped() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        assert!(!volume.order_scrub(ScrubOrder::Pause), "none runs");
+        let ordering = async {
+            begun(volume, handle).await;
+            assert!(volume.order_scrub(ScrubOrder::Pause));
+            assert_eq!(volume.status().scrub_state, Some(JobState::Pausing));
+            handle.sleep(Nanos::from_secs(1)).await;
+            let status = volume.status();
+            assert_eq!(status.scrub_state, Some(JobState::Paused));
+            handle.sleep(Nanos::from_secs(1)).await;
+            assert_eq!(volume.status().scrub, status.scrub, "it goes on");
+            assert!(volume.order_scrub(ScrubOrder::Run));
+            handle.sleep(Nanos::from_micros(20)).await;
+            assert_eq!(volume.status().scrub_state, Some(JobState::Running));
+            assert!(volume.order_scrub(ScrubOrder::Stop));
+        };
+        let report = beside(volume, ordering).await;
+        assert!(report.stopped && !report.is_complete(), "{report:?}");
+        assert_eq!(volume.status().scrub_state, None);
+        assert!(volume.scrub().await.unwrap().is_complete());
+    });
+    assert_hit(&[Mark::ScrubPaused, Mark::ScrubStopped]);
+}
+
+#[test]
+fn a_scrub_that_waits_for_a_rebuild_can_be_stopped() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let new = attach(&new_drive(&shape(), &mut Random::new(32)), handle);
+        let replacing = async {
+            volume.replace(1, new, MemberUuid(uuid(9, 1))).await.unwrap();
+            assert_eq!(volume.status().scrub_state, None, "it has ended before");
+        };
+        let scrubbing = async {
+            while volume.status().rebuild.is_none_or(|rebuild| rebuild.done == 0) {
+                handle.sleep(Nanos::from_micros(20)).await;
+            }
+            let ordering = async {
+                handle.sleep(Nanos::from_micros(1)).await;
+                assert_eq!(volume.status().scrub_state, Some(JobState::Queued));
+                assert!(volume.order_scrub(ScrubOrder::Pause));
+                assert_eq!(volume.status().scrub_state, Some(JobState::Paused));
+                handle.sleep(Nanos::from_micros(1)).await;
+                assert_eq!(volume.status().scrub_state, Some(JobState::Paused));
+                assert!(volume.order_scrub(ScrubOrder::Run));
+                handle.sleep(Nanos::from_micros(1)).await;
+                assert_eq!(volume.status().scrub_state, Some(JobState::Queued));
+                assert!(volume.order_scrub(ScrubOrder::Stop));
+                assert_eq!(volume.status().scrub_state, Some(JobState::Stopping));
+            };
+            let report = beside(volume, ordering).await;
+            assert!(report.stopped && report.segments == 0, "{report:?}");
+        };
+        join(replacing, scrubbing).await;
+    });
+}
+
+/// A paused scrub waits for an order only: neither may the end of the volume wait for one.
+#[test]
+fn a_paused_scrub_ends_with_the_volume() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let closing = async {
+            begun(volume, handle).await;
+            assert!(volume.order_scrub(ScrubOrder::Pause));
+            handle.sleep(Nanos::from_secs(1)).await;
+            volume.close().await.unwrap();
+        };
+        let (report, ()) = join(volume.scrub(), closing).await;
+        assert!(matches!(report, Err(AdminError::Stopped(StopReason::ShuttingDown))), "{report:?}");
+        assert_eq!(volume.status().scrub_state, None);
+    });
+}
+
+/// Such a scrub reported that there was no damage.
+#[test]
+fn a_scrub_without_a_drive_is_incomplete() {
+    let array = array();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let losing = async {
+            begun(volume, handle).await;
+            array.drives[2].set_gone(true);
+        };
+        let report = beside(volume, losing).await;
+        assert_eq!(report.unread, ColumnSet::default().with(Column::of(2)));
+        assert!(!report.is_complete());
+    });
+    assert_hit(&[Mark::ScrubIncomplete]);
+}
