@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use zoneweave_raid::array::format::config::VolumeKind;
 use zoneweave_raid::array::start::membership::MembershipRecord;
-use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::{DriveRole, OfferedDrive};
 use zoneweave_raid::raizn::{self, OpenError, Survey};
 use zoneweave_store::missing_slots;
 use zoneweave_zoned::{Geometry, ZonedDevice};
@@ -27,13 +27,16 @@ impl Found {
         position_of(&self.survey.drives, slot)
     }
 
-    /// The volume as a drive.
+    /// The volume as a drive, with the limits of its members.
     ///
     /// # Errors
     /// If the drives allow too few open or active zones.
     pub(crate) fn geometry(&self) -> Result<Geometry, OpenError> {
-        let drives = self.drives.opened.iter().map(|named| named.drive.geometry());
-        raizn::geometry(&self.membership.config, drives)
+        let drives = self.drives.opened.iter().zip(&self.survey.drives);
+        let is_member = |role: &DriveRole| matches!(role, DriveRole::Member { .. });
+        let members = drives.filter(|(_, verdict)| is_member(&verdict.role));
+        let geometries = members.map(|(named, _)| named.drive.geometry());
+        raizn::geometry(&self.membership.config, geometries)
     }
 
     /// Checks that every member in service but `but` is present, because a start without a member

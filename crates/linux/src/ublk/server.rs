@@ -18,7 +18,7 @@ use super::control::Driver;
 use super::error::UblkError;
 use super::queue::Queue;
 use super::request::{Disk, SECTORS_MAX};
-use super::zoned::{ZonedDisk, check_geometry};
+use super::zoned::{self, ZonedDisk, check_geometry};
 use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
 use crate::sys::blkzoned::SECTOR_BYTES;
@@ -87,7 +87,8 @@ impl UblkServer {
         find(&mut driver, handle, options).await.map(drop)
     }
 
-    /// As [`UblkServer::check`], for a zoned disk of this geometry.
+    /// As [`UblkServer::check`], for a zoned disk of this geometry. A disk to be taken over must be
+    /// like it.
     ///
     /// # Errors
     /// [`UblkError`] says how to fix it.
@@ -100,7 +101,13 @@ impl UblkServer {
         check_geometry(geometry)?;
         let mut driver = Driver::open(ring)?;
         check_features(driver.features().await?, ZONED_FEATURES)?;
-        find(&mut driver, handle, options).await.map(drop)
+        match find(&mut driver, handle, options).await? {
+            Some(info) => {
+                let ours = zoned::parameters(geometry);
+                check_taken_over(&mut driver, &info, &ours, ZONED_FEATURES).await
+            }
+            None => Ok(()),
+        }
     }
 
     /// Creates the disk, or takes over the disk that a dead server left behind.
@@ -120,10 +127,7 @@ impl UblkServer {
         let info = match found {
             Some(info) => {
                 assert_eq!(info.state, STATE_QUIESCED, "a device with a server is not taken over");
-                let known = driver.parameters(info.device).await?;
-                if !is_same(&known, &parameters) || !suits(&info, features) {
-                    return Err(UblkError::Changed { id: info.device });
-                }
+                check_taken_over(&mut driver, &info, &parameters, features).await?;
                 take_over(&mut driver, handle, info.device).await?;
                 info
             }
@@ -327,13 +331,33 @@ async fn take_over(driver: &mut Driver, handle: &Handle, id: u32) -> Result<(), 
     }
 }
 
-/// Whether users of the disk would notice no difference.
+/// Checks that a device which a server left behind can go on as ours.
+async fn check_taken_over(
+    driver: &mut Driver,
+    info: &DeviceInfo,
+    ours: &Parameters,
+    features: u64,
+) -> Result<(), UblkError> {
+    let known = driver.parameters(info.device).await?;
+    match is_same(&known, ours) && suits(info, features) {
+        true => Ok(()),
+        false => Err(UblkError::Changed { id: info.device }),
+    }
+}
+
+/// Whether users of the disk would notice no difference: the kernel keeps to the limits that it
+/// knows, and ours may be higher since a member that had lower ones is out of service.
 fn is_same(known: &Parameters, ours: &Parameters) -> bool {
+    // Zero is no limit.
+    let allows = |ours: u32, known: u32| ours == 0 || known != 0 && known <= ours;
+
     known.basic.device_sectors == ours.basic.device_sectors
         && known.basic.chunk_sectors == ours.basic.chunk_sectors
         && known.basic.logical_block_shift == ours.basic.logical_block_shift
         && known.basic.attributes == ours.basic.attributes
-        && known.zoned == ours.zoned
+        && allows(ours.zoned.open_max, known.zoned.open_max)
+        && allows(ours.zoned.active_max, known.zoned.active_max)
+        && known.zoned.append_sectors_max <= ours.zoned.append_sectors_max
 }
 
 /// Whether a device can be served as it is.

@@ -34,32 +34,37 @@ impl ZonedDisk {
 
     /// The disk's parameters for the driver.
     pub(super) fn parameters(&self) -> Parameters {
-        let geometry = self.drive.geometry();
-        let zone_sectors = u64::from(geometry.zone_size.0) * BLOCK_SECTORS;
-        // Whether a drive has a cache or not, a flush does no harm.
-        let attributes = ATTRIBUTE_VOLATILE_CACHE | ATTRIBUTE_FUA;
-        let basic = BasicParameters {
-            attributes,
-            logical_block_shift: BLOCK_SHIFT,
-            physical_block_shift: BLOCK_SHIFT,
-            optimal_io_shift: BLOCK_SHIFT,
-            least_io_shift: BLOCK_SHIFT,
-            sectors_max: sectors(geometry.max_transfer).min(SECTORS_MAX),
-            chunk_sectors: sectors(geometry.zone_size),
-            device_sectors: zone_sectors * u64::from(geometry.zones),
-            virtual_boundary_mask: 0,
-        };
-        // A limit that no drive can reach is none.
-        let limit = |zones: Option<u32>| zones.filter(|zones| *zones < geometry.zones).unwrap_or(0);
-        let zoned = ZonedParameters {
-            open_max: limit(geometry.max_open),
-            active_max: limit(geometry.max_active),
-            append_sectors_max: sectors(geometry.append_limit).min(basic.sectors_max),
-            reserved: [0; 5],
-        };
-        let types = PARAMETERS_BASIC | PARAMETERS_ZONED;
-        Parameters { types, basic, zoned, ..Parameters::default() }
+        parameters(self.drive.geometry())
     }
+}
+
+/// The parameters of a zoned disk of this geometry.
+pub(super) fn parameters(geometry: &Geometry) -> Parameters {
+    let zone_sectors = u64::from(geometry.zone_size.0) * BLOCK_SECTORS;
+    assert!(zone_sectors > 0, "a geometry has zones");
+    // Whether a drive has a cache or not, a flush does no harm.
+    let attributes = ATTRIBUTE_VOLATILE_CACHE | ATTRIBUTE_FUA;
+    let basic = BasicParameters {
+        attributes,
+        logical_block_shift: BLOCK_SHIFT,
+        physical_block_shift: BLOCK_SHIFT,
+        optimal_io_shift: BLOCK_SHIFT,
+        least_io_shift: BLOCK_SHIFT,
+        sectors_max: sectors(geometry.max_transfer).min(SECTORS_MAX),
+        chunk_sectors: sectors(geometry.zone_size),
+        device_sectors: zone_sectors * u64::from(geometry.zones),
+        virtual_boundary_mask: 0,
+    };
+    // A limit that no drive can reach is none.
+    let limit = |zones: Option<u32>| zones.filter(|zones| *zones < geometry.zones).unwrap_or(0);
+    let zoned = ZonedParameters {
+        open_max: limit(geometry.max_open),
+        active_max: limit(geometry.max_active),
+        append_sectors_max: sectors(geometry.append_limit).min(basic.sectors_max),
+        reserved: [0; 5],
+    };
+    let types = PARAMETERS_BASIC | PARAMETERS_ZONED;
+    Parameters { types, basic, zoned, ..Parameters::default() }
 }
 
 /// Checks that the kernel can have a zoned disk of this geometry.
@@ -180,6 +185,7 @@ async fn report(
 fn reported(zone: &ZoneDescriptor, geometry: &Geometry) -> ReportedZone {
     let length = u64::from(geometry.zone_size.0) * BLOCK_SECTORS;
     let start = zone.start * BLOCK_SECTORS;
+    assert!(zone.capacity * BLOCK_SECTORS <= length, "zones are at least as long as they hold");
     let write_pointer = match zone.write_pointer {
         u64::MAX => start + length,
         block => block * BLOCK_SECTORS,

@@ -37,6 +37,21 @@ fn a_device_is_taken_over_only_as_it_was() {
     assert!(!suits(&DeviceInfo { io_bytes_max: 1 << 30, ..info }, features));
 }
 
+/// A member with lower limits than the others may have gone out of service meanwhile.
+#[test]
+fn a_zoned_disk_is_taken_over_with_higher_limits() {
+    let of = |limit| {
+        let geometry = Geometry::new(40, BlockCount(48));
+        zoned::parameters(&Geometry { max_open: limit, max_active: limit, ..geometry })
+    };
+    let known = of(Some(9));
+    assert!(is_same(&known, &of(Some(9))) && is_same(&known, &of(Some(12))));
+    assert!(is_same(&known, &of(None)) && is_same(&of(None), &of(None)));
+    assert!(!is_same(&known, &of(Some(8))) && !is_same(&of(None), &of(Some(9))));
+    let fewer = Geometry::new(39, BlockCount(48));
+    assert!(!is_same(&known, &zoned::parameters(&fewer)));
+}
+
 #[test]
 fn zones_that_the_kernel_cannot_have_are_refused() {
     struct Odd(Geometry);
