@@ -202,6 +202,11 @@ pub(crate) enum CliError {
          or as another user, use the same here", socket.display()
     )]
     NoServer { problem: String, socket: PathBuf },
+    #[error(
+        "the server has too many requests in flight, some of clients that have gone: a drive may \
+         hang, see `zoneweave array status`; then try again"
+    )]
+    Busy,
     #[error("no valid response from the server at {}: {problem}", socket.display())]
     ServerBroken { socket: PathBuf, problem: String },
     #[error(
@@ -430,6 +435,7 @@ impl CliError {
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,
             Self::NoServer { .. }
             | Self::ServerBroken { .. }
+            | Self::Busy
             | Self::ServerSilent { .. }
             | Self::ServerOfAnother { .. }
             | Self::Endpoint(EndpointError::Hung { .. })

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use zoneweave_linux::nbd::{Endpoint, Listener};
 use zoneweave_linux::{Descriptor, Ring};
 use zoneweave_raid::log::format::ArrayUuid;
-use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_runtime::{Gate, Handle, Nanos, Permit, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use super::service::remote_result;
@@ -27,6 +27,13 @@ use crate::wait::until;
 
 /// Clients served at once; more wait in the kernel.
 const CONNECTIONS: u64 = 16;
+
+/// Commands to zones at once. Their work goes on if a client disconnects, so these count as well:
+/// drives that hang must not fill the memory.
+const ZONE_COMMANDS: u64 = 16;
+
+/// Other requests at once, such as the one to fail a drive that hangs.
+const OTHER_REQUESTS: u64 = 64;
 
 /// Time limit for a client to send its request.
 const REQUEST_TIME: Nanos = Nanos::from_secs(10);
@@ -91,6 +98,7 @@ impl ControlSocket {
             starting: Rc::new(starting),
             service: service.clone(),
             places: Semaphore::new(CONNECTIONS),
+            work: Work::new(),
         };
         let closed = closing.clone();
         handle.spawn("control listener", async move {
@@ -118,6 +126,28 @@ struct Connections {
     starting: Rc<Starting>,
     service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     places: Semaphore,
+    work: Work,
+}
+
+/// Limits of the work for clients.
+#[derive(Clone)]
+struct Work {
+    zones: Semaphore,
+    others: Semaphore,
+}
+
+impl Work {
+    fn new() -> Self {
+        Self { zones: Semaphore::new(ZONE_COMMANDS), others: Semaphore::new(OTHER_REQUESTS) }
+    }
+
+    /// Admits a request until the result is dropped; `None` if there are too many.
+    fn admit(&self, request: &Request) -> Option<Permit> {
+        match request {
+            Request::Zones { .. } => self.zones.try_acquire(),
+            _ => self.others.try_acquire(),
+        }
+    }
 }
 
 impl Connections {
@@ -151,6 +181,7 @@ struct Connection {
     starting: Rc<Starting>,
     service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     socket: Descriptor,
+    work: Work,
 }
 
 impl Connection {
@@ -161,6 +192,7 @@ impl Connection {
             starting: connections.starting.clone(),
             service: connections.service.clone(),
             socket: Rc::new(socket),
+            work: connections.work.clone(),
         }
     }
 
@@ -187,11 +219,18 @@ impl Connection {
         let Some(service) = self.service.get().cloned() else {
             return self.send(&self.starting.answer(&request)).await;
         };
+        let Some(admitted) = self.work.admit(&request) else {
+            return self.send(&Response::of(Err(CliError::Busy))).await;
+        };
         // The work is a task of its own: it continues if the client disconnects.
         let rebuild = matches!(request, Request::Replace { .. } | Request::Online { .. });
         let of_service = service.clone();
-        let mut work =
-            pin!(self.handle.spawn("control request", of_service.respond(request, data)));
+        let responding = of_service.respond(request, data);
+        let mut work = pin!(self.handle.spawn("control request", async move {
+            let outcome = responding.await;
+            drop(admitted);
+            outcome
+        }));
         let outcome = loop {
             match until(self.handle.sleep(PROGRESS_PERIOD), work.as_mut()).await {
                 Some(outcome) => break outcome,

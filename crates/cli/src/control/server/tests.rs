@@ -1,10 +1,12 @@
 //! Answers of a server while its array is assembled.
 
-use std::path::PathBuf;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
 use super::*;
-use crate::control::Client;
+use crate::control::{Client, Responding, ZoneCommand};
 use crate::session::Session;
 use crate::status::Health;
 
@@ -32,23 +34,77 @@ fn status() -> ArrayStatus {
     status.starting()
 }
 
+/// An array whose drives hang: it never answers commands to zones.
+struct Hanging;
+
+impl ServedArray for Hanging {
+    fn drives(&self) -> Vec<ServedDrive> {
+        Vec::new()
+    }
+
+    fn progress(&self, _: bool) -> Option<Job> {
+        None
+    }
+
+    fn respond(self: Rc<Self>, request: Request, _: Bytes) -> Responding {
+        Box::pin(async move {
+            if matches!(request, Request::Zones { .. }) {
+                std::future::pending::<()>().await;
+            }
+            Ok(remote_result(&status())?.into())
+        })
+    }
+}
+
+/// Serves an array, or one that is being assembled, until the process of the test ends.
+fn serve(path: &Path, array: Option<Hanging>) {
+    let (telling, listens) = channel();
+    let socket = path.to_owned();
+    std::thread::spawn(move || {
+        let session = Session::new().unwrap();
+        let listener = Listener::start(&Endpoint::Unix(socket)).unwrap();
+        let starting = Starting { drives: Vec::new(), status: status() };
+        let server = ControlSocket { listener }.serve(&session.ring, &session.handle, starting);
+        if let Some(array) = array {
+            server.started(Rc::new(array));
+        }
+        telling.send(()).unwrap();
+        session.executor.run(std::future::pending::<()>());
+    });
+    listens.recv().unwrap();
+}
+
+/// Clients that went away left their commands with the server, as many as they liked.
+#[test]
+fn commands_of_clients_that_have_gone_are_limited() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    serve(&path, Some(Hanging));
+    let flush = Request::Zones { command: ZoneCommand::Flush };
+    let hang = |_| {
+        let stream = UnixStream::connect(&path).unwrap();
+        let mut line = serde_json::to_vec(&flush).unwrap();
+        line.push(b'\n');
+        (&stream).write_all(&line).unwrap();
+        let mut answers = BufReader::new(stream);
+        // The greeting, and then progress: the command runs.
+        let told = (0..2).map(|_| answers.read_line(&mut String::new()).unwrap());
+        assert!(told.min() > Some(0), "the server answers");
+        answers
+    };
+    drop((0..ZONE_COMMANDS).map(hang).collect::<Vec<_>>());
+    let connect = || Client::connect(&path).unwrap().unwrap();
+    let refused = connect().ask(&flush, |_| {}).unwrap_err();
+    assert!(refused.to_string().contains("too many requests"), "{refused}");
+    connect().ask(&Request::Status, |_| {}).unwrap();
+}
+
 /// A server of a large array was silent for so long that its status was UNKNOWN.
 #[test]
 fn a_server_that_assembles_an_array_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let path: PathBuf = folder.path().join("control");
-    let (telling, listens) = channel();
-    let socket = path.clone();
-    // It serves until the process of the test ends.
-    std::thread::spawn(move || {
-        let session = Session::new().unwrap();
-        let listener = Listener::start(&Endpoint::Unix(socket)).unwrap();
-        telling.send(()).unwrap();
-        let starting = Starting { drives: Vec::new(), status: status() };
-        let _server = ControlSocket { listener }.serve(&session.ring, &session.handle, starting);
-        session.executor.run(std::future::pending::<()>());
-    });
-    listens.recv().unwrap();
+    serve(&path, None);
     let connect = || Client::connect(&path).unwrap().unwrap();
     let answer = connect().ask(&Request::Status, |_| {}).unwrap();
     let answer: ArrayStatus = serde_json::from_value(answer).unwrap();
