@@ -683,6 +683,8 @@ marks! {
     ZonedLogSwitched = "zoned.log_switched",
     /// Zoned volume: a checkpoint of a parity log waits for writes with records in it.
     ZonedCheckpointAwaits = "zoned.checkpoint_awaits",
+    /// Zoned volume: a checkpoint of a parity log waits for the record of a reset.
+    ZonedCheckpointAwaitsReset = "zoned.checkpoint_awaits_reset",
     /// Zoned volume: a zone is flushed so that its next write leaves little junk.
     ZonedFlushedBehind = "zoned.flushed_behind",
     /// Zoned volume: a FUA write waits for a flush that another task began.

@@ -232,6 +232,9 @@ mutants! {
     ZonedCheckpointNotFlushed = "zoned-checkpoint-not-flushed",
     /// Zoned volume: a checkpoint of a parity log does not wait for writes with records in it.
     ZonedCheckpointNotAwaited = "zoned-checkpoint-not-awaited",
+    /// Zoned volume: a zone of the parity log is reset while the reset of a logical zone is not
+    /// durable.
+    ZonedCheckpointForgetsReset = "zoned-checkpoint-forgets-reset",
     /// Zoned volume: a checkpoint of a parity log leaves relocated blocks out.
     ZonedRelocatedLeftOut = "zoned-relocated-left-out",
     /// Zoned volume: a start examines a zone only behind its longest column.

@@ -65,6 +65,7 @@ impl Core {
             let state = &mut *state;
             let logical = &mut state.logical[zone as usize];
             // A checkpoint of the parity log must find nothing to repeat under the new generation.
+            // It keeps the records that it replaces until the reset is durable.
             let relocated = logical.make_empty();
             state.logs.iter_mut().zip(relocated).for_each(|(log, gone)| log.relocated -= gone);
             logical.record.generation += u64::from(!mutant(Mutant::ZonedGenerationKept));
@@ -73,6 +74,13 @@ impl Core {
         if !mutant(Mutant::ZonedResetNotRecorded) {
             self.record_zone(zone).await.map_err(|_| Self::STOPPED)?;
         }
+        {
+            let mut state = self.state.borrow_mut();
+            let logical = &mut state.logical[zone as usize];
+            assert!(logical.blocked || logical.admitted == 0, "zone {zone} takes commands");
+            logical.recorded = logical.record.generation;
+        }
+        self.changed.open();
         self.empty_columns(zone).await?;
         {
             let mut state = self.state.borrow_mut();

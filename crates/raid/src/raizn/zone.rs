@@ -102,6 +102,8 @@ pub(crate) struct ColumnState {
 pub(crate) struct LogicalZone {
     /// What the superblock has of it.
     pub(crate) record: ZoneRecord,
+    /// The generation that is durable: lower than the record's until a reset is.
+    pub(crate) recorded: u64,
     /// Logical blocks submitted to the drives.
     pub(crate) submitted: u32,
     /// Logical blocks that completed.
@@ -147,6 +149,7 @@ impl LogicalZone {
     #[must_use]
     pub(crate) fn new(record: ZoneRecord, completed: u32, columns: usize) -> Self {
         Self {
+            recorded: record.generation,
             record,
             submitted: completed,
             completed,

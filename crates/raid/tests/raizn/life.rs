@@ -40,6 +40,7 @@ struct World {
 type Shared = Rc<RefCell<World>>;
 
 pub(super) fn history(seed: u64, losses: Losses) {
+    crate::support::instrument();
     let mut random = Random::new(seed);
     let scheme = Scheme::new(2 + random.below(2) as usize, 1 + random.below(2) as usize).unwrap();
     let unit = 1 + random.below(4) as u32;

@@ -6,6 +6,8 @@
 #[allow(clippy::cast_possible_truncation, reason = "a few drives, zones and blocks")]
 mod life;
 mod model;
+mod resets;
+mod stalling;
 
 use crate::support::for_each_seed;
 

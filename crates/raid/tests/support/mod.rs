@@ -186,7 +186,7 @@ impl Array {
 }
 
 /// Applies the environment's mutants and marks, in builds that have them.
-fn instrument() {
+pub fn instrument() {
     report_marks::report_marks();
     if !marks::INSTRUMENTED {
         return;

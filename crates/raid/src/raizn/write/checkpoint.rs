@@ -7,6 +7,9 @@
 //! 3. All members are flushed, and then the previous zone is reset. Parity that replaces older
 //!    records counts blocks of all members: while these may be lost in a cache, only the older
 //!    records can reconstruct the blocks before them.
+//!
+//! A zone whose reset is under way has nothing in the checkpoint. A crash before its record is
+//! durable brings its blocks back, so the previous zone is kept until then.
 
 use std::rc::Rc;
 
@@ -41,11 +44,12 @@ impl Core {
             }
             self.changed.wait().await;
         }
-        {
+        let unrecorded = {
             let mut state = self.state.borrow_mut();
             let records = self.checkpoint_records(&state, column);
             state.logs[column.index()].checkpoint.extend(records);
-        }
+            unrecorded_resets(&state)
+        };
         self.changed.open();
         self.start_log_writer(column);
         loop {
@@ -64,6 +68,13 @@ impl Core {
         }
         if !mutant(Mutant::ZonedCheckpointNotFlushed) {
             self.flush_caches().await;
+        }
+        while !self.are_recorded(&unrecorded) && !mutant(Mutant::ZonedCheckpointForgetsReset) {
+            mark(Mark::ZonedCheckpointAwaitsReset);
+            if !self.is_of_member(column, &device) || self.is_stopped() {
+                return;
+            }
+            self.changed.wait().await;
         }
         self.membership_settled().await;
         let previous = self.state.borrow().logs[column.index()].previous;
@@ -89,6 +100,12 @@ impl Core {
         state.logical.iter().zip(submitted).all(|(zone, (resets, submitted))| {
             zone.resets_done > *resets || zone.completed >= *submitted
         })
+    }
+
+    /// Whether these generations of zones are durable.
+    fn are_recorded(&self, generations: &[(usize, u64)]) -> bool {
+        let state = self.state.borrow();
+        generations.iter().all(|(zone, generation)| state.logical[*zone].recorded >= *generation)
     }
 
     pub(crate) fn start_log_writer(self: &Rc<Self>, column: Column) {
@@ -172,4 +189,11 @@ impl Core {
         }
         records
     }
+}
+
+/// The zones whose reset is not durable, with the generations that it begins.
+fn unrecorded_resets(state: &State) -> Vec<(usize, u64)> {
+    let zones = state.logical.iter().enumerate();
+    let unrecorded = zones.filter(|(_, zone)| zone.recorded < zone.record.generation);
+    unrecorded.map(|(index, zone)| (index, zone.record.generation)).collect()
 }
