@@ -29,6 +29,7 @@ use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, as_member, served_zoned_status};
 use crate::wait::until;
+use crate::zoned::Scrubbed;
 
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
@@ -129,11 +130,11 @@ impl ZonedService {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
+            Request::Scrub => remote_result(&Scrubbed::from(self.volume.scrub().await?)),
             Request::Shape => remote_result(&Shape::from(self.volume.geometry())),
             Request::Segments
             | Request::Offline { .. }
             | Request::Online { .. }
-            | Request::Scrub
             | Request::OrderScrub { .. }
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
         }
@@ -273,7 +274,9 @@ impl ServedArray for ZonedService {
     }
 
     fn progress(&self, rebuild: bool) -> Option<Job> {
-        self.volume.status().rebuild.filter(|_| rebuild).map(Into::into)
+        let status = self.volume.status();
+        let job = if rebuild { status.rebuild } else { status.scrub };
+        job.map(Into::into)
     }
 
     fn respond(self: Rc<Self>, request: Request, data: Bytes) -> Responding {

@@ -163,7 +163,7 @@ pub(crate) fn served_zoned_status(
             waiting: front_ends.waiting,
             jobs: front_ends.jobs,
             spares: Vec::new(),
-            scrub: None,
+            scrub: volume.scrub.map(Into::into),
         }),
         is_silent: false,
         others,

@@ -703,6 +703,12 @@ marks! {
     ZonedReportAwaited = "zoned.report_awaited",
     /// Zoned volume: an empty zone is reset while its last reset is in flight.
     ZonedResetAwaited = "zoned.reset_awaited",
+    /// Zoned volume: a scrub pauses for users.
+    ZonedScrubGaveWay = "zoned.scrub_gave_way",
+    /// Zoned volume: a scrub moves a damaged block to the parity log.
+    ZonedScrubRelocated = "zoned.scrub_relocated",
+    /// Zoned volume: a scrub finds parity that differs.
+    ZonedScrubMismatch = "zoned.scrub_mismatch",
     /// Zoned volume: the column of a rebuilt member is complete.
     ZonedColumnJoined = "zoned.column_joined",
     /// Zoned volume: a start continues a rebuild some of whose columns are copied.

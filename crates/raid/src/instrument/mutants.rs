@@ -237,6 +237,8 @@ mutants! {
     ZonedCheckpointForgetsReset = "zoned-checkpoint-forgets-reset",
     /// Zoned volume: a checkpoint of a parity log leaves relocated blocks out.
     ZonedRelocatedLeftOut = "zoned-relocated-left-out",
+    /// Zoned volume: a place whose damaged block was moved to the parity log is not recorded.
+    ZonedRelocationNotRecorded = "zoned-relocation-not-recorded",
     /// Zoned volume: a start examines a zone only behind its longest column.
     ZonedHolesLeft = "zoned-holes-left",
     /// Zoned volume: a start publishes its mount before its repairs are durable.

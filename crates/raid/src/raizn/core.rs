@@ -12,7 +12,7 @@ use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::numbers::SegmentId;
 use crate::array::format::record::MemberState;
-use crate::array::repair::rebuild::RebuildState;
+use crate::array::repair::rebuild::{Progress, RebuildState};
 use crate::array::state::Array;
 use crate::array::superblock_logs::SuperblockLog;
 use crate::array::volume::{ArrayVolume, VolumeNumbers};
@@ -37,8 +37,10 @@ pub(crate) struct State {
     pub(crate) next_mount: u64,
     /// Zones whose next write waits for resources of the drives.
     pub(crate) starved: BTreeSet<u32>,
-    /// Commands admitted since the start.
+    /// Commands that change zones admitted since the start.
     pub(crate) admitted: u64,
+    /// Reads of users since the start.
+    pub(crate) reads: u64,
     /// Numbers of admitted writes to empty zones that are not submitted yet: each takes an active
     /// zone of the drives, in this order.
     pub(crate) activations: BTreeSet<u64>,
@@ -63,6 +65,8 @@ pub(crate) struct Core {
     pub(crate) admin: Semaphore,
     /// The rebuild, while one runs, and its limit.
     pub(crate) rebuild: RebuildState,
+    /// The scrub, while one runs.
+    pub(crate) scrub_progress: Cell<Option<Progress>>,
     /// Whether the volume is being closed.
     pub(crate) closing: Cell<bool>,
 }

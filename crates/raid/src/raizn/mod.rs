@@ -11,8 +11,9 @@
 //! 4. `read` verifies blocks and reconstructs lost ones.
 //! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
 //!    it its columns.
-//! 6. `recover/` starts a volume after a crash; `create` makes one.
-//! 7. `status` is the volume as users see it; `format/` has the bytes on media.
+//! 6. `scrub` reads everything and compares parity; `relocate` moves damaged blocks to the log.
+//! 7. `recover/` starts a volume after a crash; `create` makes one.
+//! 8. `status` is the volume as users see it; `format/` has the bytes on media.
 //!
 //! What the members are, which of them count and what happens when one fails is `array`'s part.
 //!
@@ -29,7 +30,9 @@ pub(crate) mod parity_log;
 pub(crate) mod read;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
+pub(crate) mod relocate;
 pub(crate) mod replace;
+pub(crate) mod scrub;
 pub(crate) mod status;
 pub(crate) mod stripe;
 pub(crate) mod volume;
@@ -40,5 +43,6 @@ pub use create::{CreateError, CreateOptions, create, plan};
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{Survey, membership_of, survey};
 pub use replace::{ReplaceError, check_fit};
+pub use scrub::{Mismatch, ScrubReport};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

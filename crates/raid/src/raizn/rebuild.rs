@@ -260,7 +260,13 @@ impl Core {
 
     /// Column offset behind a column's last block; of a finished zone, parity of its partial stripe
     /// is in place.
-    fn column_end_of(&self, zone: u32, column: Column, completed: u32, finished: bool) -> u32 {
+    pub(crate) fn column_end_of(
+        &self,
+        zone: u32,
+        column: Column,
+        completed: u32,
+        finished: bool,
+    ) -> u32 {
         let layout = &self.layout;
         let stripe = layout.stripe_of(completed);
         let rest = completed - layout.stripe_start(stripe);

@@ -31,6 +31,8 @@ pub struct VolumeStatus {
     pub relocated_blocks: u64,
     /// The rebuild, while one runs.
     pub rebuild: Option<Progress>,
+    /// The scrub, while one runs: zones.
+    pub scrub: Option<Progress>,
     /// Why writes are refused, if they are.
     pub stopped: Option<String>,
 }
@@ -116,6 +118,7 @@ impl VolumeStatus {
             members: members.collect(),
             relocated_blocks: columns().map(|column| column.relocated.len() as u64).sum(),
             rebuild: core.rebuild.progress.get(),
+            scrub: core.scrub_progress.get(),
             stopped: state.array.stopped.map(|reason| reason.to_string()),
         }
     }

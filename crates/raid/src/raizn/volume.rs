@@ -19,6 +19,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::read::Reader;
 use crate::raizn::replace::ReplaceError;
+use crate::raizn::scrub::ScrubReport;
 use crate::raizn::status::VolumeStatus;
 use crate::raizn::zone::{Pending, PendingWrite};
 use crate::scheme::Column;
@@ -96,6 +97,15 @@ impl Volume {
     /// A [`RebuildError`] with the reason.
     pub async fn resume_rebuilds(&self) -> Result<(), RebuildError> {
         self.core.resume_rebuilds().await
+    }
+
+    /// Verifies all blocks and parity while the volume is in use, and moves damaged blocks to the
+    /// parity log.
+    ///
+    /// # Errors
+    /// If the volume stops, or is closed.
+    pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
+        self.core.scrub().await.map_err(AdminError::Stopped)
     }
 
     /// Ends all commands and background tasks, and makes everything durable. Commands submitted
@@ -216,6 +226,7 @@ impl Volume {
             Err(status) => return responder.complete(Err(status)),
         };
         assert!(written <= blocks, "{written} of {blocks} are written");
+        self.core.state.borrow_mut().reads += 1;
         let reader = Reader::begin(&self.core, at.zone.0);
         self.core.handle.spawn_alone("read", async move {
             let core = reader.core.clone();

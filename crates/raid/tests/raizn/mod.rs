@@ -7,6 +7,7 @@
 mod life;
 mod model;
 mod resets;
+mod scrub;
 mod stalling;
 
 use crate::support::for_each_seed;

@@ -15,6 +15,7 @@ use crate::output::progress::Progress;
 use crate::session::Session;
 use crate::start::{locate_one, run_job, start_whole};
 use crate::status::render;
+use crate::zoned;
 
 #[derive(Args)]
 pub(crate) struct Scrub {
@@ -45,6 +46,12 @@ impl Scrub {
 
 pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if let Some(found) = zoned::find(&session, &request.drives)? {
+        if request.order().is_some() {
+            return Err(CliError::IsZoned { name: found.membership.config.name });
+        }
+        return zoned::scrub(&session, &found, &request.drives, output);
+    }
     let mut located = locate_one(&session, &request.drives)?;
     if let Some(order) = request.order() {
         let client = located.client.ok_or(CliError::NotServed { what: "of a scrub" })?;

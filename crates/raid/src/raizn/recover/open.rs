@@ -183,6 +183,7 @@ fn assemble(
         next_mount: mount.0 + 1,
         starved: BTreeSet::new(),
         admitted: 0,
+        reads: 0,
         activations: BTreeSet::new(),
         array,
     };
@@ -198,6 +199,7 @@ fn assemble(
         changed: Gate::new(),
         admin: Semaphore::new(1),
         rebuild: RebuildState::default(),
+        scrub_progress: Cell::default(),
         closing: Cell::new(false),
     };
     Ok((Rc::new(core), mount, published))

@@ -415,26 +415,33 @@ fn finish(zone: &mut LogicalZone) {
 /// The zone with the most junk in a column that its next blocks would meet, if so much might be
 /// relocated that the parity log has no room.
 fn excess_junk(zones: &[LogicalZone], column: Column, most: u32) -> Option<u32> {
-    let to_come = |zone: &LogicalZone| {
-        let next = zone.columns[column.index()].next;
-        let behind = zone.junk_of(column).map(|junk| junk.end - junk.start.max(next).min(junk.end));
-        if zone.record.finished.is_some() { 0 } else { behind.sum() }
-    };
+    let to_come = |zone: &&LogicalZone| relocations_to_come(zone, column);
+    let largest = zones.iter().max_by_key(to_come).filter(|zone| to_come(zone) > 0);
+    largest.filter(|_| relocations(zones, column) > most).map(|zone| zone.record.zone)
+}
+
+/// Blocks of a column that go to the parity log if a zone is written to its end.
+fn relocations_to_come(zone: &LogicalZone, column: Column) -> u32 {
+    let next = zone.columns[column.index()].next;
+    let behind = zone.junk_of(column).map(|junk| junk.end - junk.start.max(next).min(junk.end));
+    if zone.record.finished.is_some() { 0 } else { behind.sum() }
+}
+
+/// Blocks of a member that are in its parity log, or may yet go there.
+pub(crate) fn relocations(zones: &[LogicalZone], column: Column) -> u32 {
     let there = zones.iter().map(|zone| zone.columns[column.index()].relocated.len());
     let there = u32::try_from(there.sum::<usize>()).expect("columns have fewer blocks");
-    let total = there + zones.iter().map(to_come).sum::<u32>();
-    let largest = zones.iter().max_by_key(|zone| to_come(zone)).filter(|zone| to_come(zone) > 0);
-    largest.filter(|_| total > most).map(|zone| zone.record.zone)
+    there + zones.iter().map(|zone| relocations_to_come(zone, column)).sum::<u32>()
 }
 
 /// Relocated blocks of a member that its parity log has room for: its checkpoint, with a header
 /// for each, then takes a quarter of a zone, and partial parity another one.
-fn relocated_most(zone_capacity: u32) -> u32 {
+pub(crate) fn relocated_most(zone_capacity: u32) -> u32 {
     zone_capacity / 8
 }
 
 /// Ranges of a column in order, those that overlap or touch in one.
-fn merged(mut junk: Vec<Junk>) -> Vec<Junk> {
+pub(crate) fn merged(mut junk: Vec<Junk>) -> Vec<Junk> {
     junk.sort_unstable();
     let mut merged: Vec<Junk> = Vec::new();
     for one in junk {

@@ -122,7 +122,7 @@ impl Core {
     }
 
     /// Flushes the caches of some members.
-    async fn flush_columns(self: &Rc<Self>, columns: ColumnSet) {
+    pub(crate) async fn flush_columns(self: &Rc<Self>, columns: ColumnSet) {
         let members = self.state.borrow().array.writable_members();
         let flushed = |(column, _): &&(Column, _)| columns.contains(*column);
         let flushes = members.iter().filter(flushed).map(|(column, device)| async move {

@@ -77,6 +77,7 @@ impl Actor {
                 let resumed = self.volume.resume_rebuilds().await;
                 self.rebuilt(resumed.is_ok());
             }
+            Action::Scrub => self.scrub().await,
             Action::Pull { slot, too_many, forgetting } => {
                 self.harness.observe(&self.volume);
                 let rebuilding = self.volume.status().rebuild.is_some();
@@ -224,6 +225,25 @@ impl Actor {
         let begun = self.harness.oracle.borrow().begin_flush();
         if self.harness.expect("a flush", self.volume.flush().await).is_some() {
             self.harness.oracle.borrow_mut().flushed(&begun);
+        }
+    }
+
+    /// Scrubs the volume. All data is consistent, so parity never differs.
+    async fn scrub(&self) {
+        let base = &self.harness.base;
+        let before = base.drives.borrow().before_scrub();
+        match self.volume.scrub().await {
+            Ok(report) => {
+                base.count(|tally| tally.scrubs += 1);
+                assert!(report.mismatches == 0, "a scrub finds wrong parity: {report:?}");
+                if report.left == 0 && report.unrepairable == 0 {
+                    base.drives.borrow_mut().after_scrub(&before);
+                } else {
+                    let is_covered = report.unrepairable == 0 || base.may_fail();
+                    assert!(is_covered, "a scrub lost blocks: {report:?}");
+                }
+            }
+            Err(error) => assert!(base.may_fail(), "a scrub failed: {error}"),
         }
     }
 

@@ -14,6 +14,9 @@ use crate::simulate::scenario::{
 /// Distinguishes the random sequence from others.
 const ZONED_SEEDS: u64 = 0x7A6F_6E65_6400_0001;
 
+/// Distinguishes the random sequence that adds scrubs, so that it changes no other choice.
+const SCRUB_SEEDS: u64 = 0x7A6F_6E65_6400_0002;
+
 /// Zones of each drive that hold metadata.
 const METADATA_ZONES: u32 = 7;
 
@@ -30,6 +33,7 @@ pub(in crate::simulate) fn translate(scenario: &mut Scenario) {
         zones: pick(&mut random, &[1, 1, 2, 3, 8]),
         appends: pick(&mut random, &[0, 300, 500, 1000]),
         manages: pick(&mut random, &[0, 30, 100, 300]),
+        scrubs: Random::new(scenario.seed ^ SCRUB_SEEDS),
         random,
         shape,
     };
@@ -68,6 +72,7 @@ fn shape(random: &mut Random, log: Shape) -> Shape {
 
 struct Translation {
     random: Random,
+    scrubs: Random,
     shape: Shape,
     /// Zones in use.
     zones: u32,
@@ -96,6 +101,7 @@ impl Translation {
         life.timed.retain(|timed| self.is_covered(&timed.action));
         for actor in &mut life.actors {
             actor.retain(|action| self.is_covered(action));
+            *actor = std::mem::take(actor).into_iter().flat_map(|one| self.scrubbed(one)).collect();
             for action in actor {
                 *action = self.action(*action);
             }
@@ -114,6 +120,13 @@ impl Translation {
             Action::Keep { .. } | Action::GoBack { .. } => false,
             _ => true,
         }
+    }
+
+    /// An action, and behind damage often a scrub: most histories end before they would have one.
+    fn scrubbed(&mut self, action: Action) -> impl Iterator<Item = Action> + use<> {
+        let damage = matches!(action, Action::Fault { fault, .. } if damages(fault));
+        let scrub = (damage && self.scrubs.per_mille(600)).then_some(Action::Scrub);
+        std::iter::once(action).chain(scrub)
     }
 
     fn zone(&mut self, lba: u64) -> u32 {

@@ -1,0 +1,144 @@
+//! Moves damaged blocks of columns to the parity log, while users are served.
+//!
+//! 1. A record with the block is queued for the member's log. From then on, checkpoints repeat it.
+//! 2. The record is written and flushed.
+//! 3. The zone's record names the place as *junk*, durably. From then on, reads and starts take
+//!    the block from the log.
+//!
+//! A start takes a zone to end before a place with junk whose block is neither in the log nor can
+//! be reconstructed. So the place is named only once the block is durable.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::ZonedDevice;
+
+use crate::array::health::Members;
+use crate::array::stop::StopReason;
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::raizn::core::{Core, State};
+use crate::raizn::format::log_record::LogKind;
+use crate::raizn::format::zone_record::Junk;
+use crate::raizn::recover::repair::{merged, relocated_most, relocations};
+use crate::raizn::stripe::Block;
+use crate::raizn::zone::Operation;
+use crate::scheme::{Column, ColumnSet};
+
+/// Junk ranges of a zone beyond which no block of it is moved: its record has to fit a block.
+const JUNK_RANGES_MOST: usize = 128;
+
+/// The outcome of moving a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Relocated {
+    Moved,
+    /// There is no room, or the member failed meanwhile.
+    Left,
+}
+
+impl Core {
+    /// Moves a block whose place is damaged. The caller holds off resets of the zone.
+    ///
+    /// # Errors
+    /// If the volume stops, or is closed.
+    pub(crate) async fn relocate_damaged(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        at: u32,
+        block: Block,
+    ) -> Result<Relocated, StopReason> {
+        let device = self.state.borrow().array.members[column.index()].device.clone();
+        let Some(device) = device else { return Ok(Relocated::Left) };
+        let Some(operation) = self.queue_relocation(zone, column, at, block, &device).await? else {
+            return Ok(Relocated::Left);
+        };
+        self.start_log_writer(column);
+        self.logged(column, &operation).await;
+        self.membership_settled().await;
+        if !self.is_of_member(column, &device) {
+            return Ok(Relocated::Left);
+        }
+        {
+            let mut state = self.state.borrow_mut();
+            let junk = &mut state.logical[zone as usize].record.junk;
+            let (mut own, mut others): (Vec<_>, Vec<_>) =
+                junk.iter().copied().partition(|junk| junk.column == column);
+            own.push(Junk { column, start: at, end: at + 1 });
+            others.extend(merged(own));
+            others.sort_unstable();
+            *junk = others;
+        }
+        if !mutant(Mutant::ZonedRelocationNotRecorded) {
+            self.record_zone(zone).await?;
+        }
+        Ok(Relocated::Moved)
+    }
+
+    /// Waits until a member's log has the records of an operation, durably.
+    async fn logged(self: &Rc<Self>, column: Column, operation: &Operation) {
+        self.drive_writes(operation).await;
+        // Writes may have waited for the space.
+        self.pump_starved();
+        let of_column: ColumnSet = std::iter::once(column).collect();
+        self.flush_columns(of_column).await;
+    }
+
+    /// Queues the record of a block once the log has room; `None` if it never will, or if the
+    /// member is lost.
+    async fn queue_relocation(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        at: u32,
+        block: Block,
+        device: &Rc<dyn ZonedDevice>,
+    ) -> Result<Option<Rc<Operation>>, StopReason> {
+        loop {
+            self.check_scrub_goes_on()?;
+            if !self.is_of_member(column, device) {
+                return Ok(None);
+            }
+            {
+                let mut state = self.state.borrow_mut();
+                if !may_relocate(&state, zone, column) {
+                    return Ok(None);
+                }
+                let log = &state.logs[column.index()];
+                // A header and the block: in the log, and in its checkpoint.
+                if log.has_room(2, self.checkpoint_blocks_most(&state, column) + 2) {
+                    return Ok(Some(self.enqueue(&mut state, zone, column, at, block)));
+                }
+            }
+            self.changed.wait().await;
+        }
+    }
+
+    fn enqueue(
+        &self,
+        state: &mut State,
+        zone: u32,
+        column: Column,
+        at: u32,
+        block: Block,
+    ) -> Rc<Operation> {
+        let operation = Rc::new(Operation::new(zone, 0, false));
+        let blocks = [block];
+        let kind = LogKind::Relocated { at };
+        let record = self.log_write(state, zone, kind, &blocks, Some(operation.clone()));
+        operation.logged.borrow_mut().push((column, record.blocks));
+        let [block] = blocks;
+        let places = &mut state.logical[zone as usize].columns[column.index()].relocated;
+        let is_new = places.insert(at, block).is_none();
+        let log = &mut state.logs[column.index()];
+        log.relocated += u32::from(is_new);
+        log.outstanding += record.blocks;
+        log.queue.push_back(record);
+        operation
+    }
+}
+
+/// Whether the zone's record and the member's log have room for another relocated block.
+fn may_relocate(state: &State, zone: u32, column: Column) -> bool {
+    let ranges = state.logical[zone as usize].record.junk.len();
+    let most = relocated_most(state.array.config.zone_capacity.0);
+    ranges < JUNK_RANGES_MOST && relocations(&state.logical, column) < most
+}
