@@ -68,6 +68,21 @@ fn data_written_to_zones_is_read_back_in_later_commands() {
     fed(&place, &write, b"half a block").exits(1).complains("4096 bytes");
 }
 
+/// A client that does not know what was appended could append it twice.
+#[test]
+fn appends_before_a_failure_are_listed() {
+    let place = with_volume("");
+    let cut = [&blocks(300, 5)[..], b"half a block"].concat();
+    let append = format!("zoned append {DRIVES} --zone 1");
+    let failed = fed(&place, &append, &cut).exits(1);
+    failed.says("bytes at byte 0").complains("4096 bytes").complains("the listed appends");
+    let document = fed(&place, &format!("--json {append}"), &cut).exits(1).document("error");
+    let appends = document["appends"].as_array().unwrap();
+    let length = |place: &serde_json::Value| place["bytes"].as_u64().unwrap();
+    let written: u64 = appends.iter().map(length).sum();
+    assert_eq!(report(&place, "--from 1 --count 1")[0]["written_bytes"], 2 * written);
+}
+
 #[test]
 fn zones_are_reset_and_finished() {
     let place = with_volume("");
@@ -148,7 +163,7 @@ fn status_and_list_know_the_kind_of_volume() {
         .run(&format!("serve nbd {DRIVES} --socket unix:s.sock"))
         .exits(4)
         .complains("zoned volume");
-    place.run(&format!("array scrub {DRIVES}")).exits(4).complains("zoned volume");
+    place.run(&format!("array scrub {DRIVES}")).exits(0).says("no damage");
     place
         .run(&format!("array create w {DRIVES} --size max"))
         .exits(4)
@@ -183,4 +198,14 @@ fn options_of_the_other_kind_of_volume_are_refused() {
     create("--size max --unit 64KiB").exits(2).complains("--kind zoned");
     create("").exits(2).complains("--size");
     place.run(&format!("array list {DRIVES}")).exits(0).says("blank");
+}
+
+#[test]
+fn a_scrub_verifies_zones() {
+    let place = with_volume("");
+    fed(&place, &format!("zoned write {DRIVES} --zone 0"), &blocks(300, 3)).exits(0);
+    let scrub = format!("array scrub {DRIVES}");
+    place.run(&scrub).exits(0).says("in 1 zones").says("no damage");
+    let document = place.run(&format!("--json {scrub}")).exits(0).document("array-scrub");
+    assert_eq!((&document["zones"], &document["damaged"]), (&1.into(), &0.into()));
 }

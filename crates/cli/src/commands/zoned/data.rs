@@ -15,6 +15,10 @@ use crate::exit::Exit;
 use crate::format::{bytes, parse_offset, parse_small_blocks};
 use crate::output::Output;
 
+/// What to do about an append without an answer.
+const APPEND_UNKNOWN: &str = "the listed appends were made; if the server did not answer, one more may \
+     have been: see `zoneweave zoned report` before you repeat it";
+
 /// Blocks of a request: 1 MiB.
 const PIECE_BLOCKS: u32 = 256;
 
@@ -67,7 +71,12 @@ struct Written {
 #[derive(Serialize)]
 struct Appended {
     zone: u32,
+    /// Without the one that failed.
     appends: Vec<Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<u8>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
 }
 
 /// An append, and where the volume put it.
@@ -127,26 +136,39 @@ pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> 
 }
 
 pub(super) fn append(request: &Append, output: &Output) -> Result<Exit, CliError> {
-    let appended = request.volume.run(output, async |volume| {
+    let mut appends = Vec::new();
+    let done = request.volume.run(output, async |volume| {
         let zone = known(volume, request.zone)?;
         let most = piece_blocks(volume).min(volume.geometry().append_limit.0);
-        let mut appends = Vec::new();
         while let Some(payload) = next_piece(most)? {
             let blocks = payload.blocks();
+            assert!(blocks.0 <= most, "{blocks} at once");
             let at = volume.append(zone, payload, false).await;
             let at = at.map_err(|status| CliError::Zone { zone, status })?;
             appends.push(Place { offset_bytes: bytes_of(at.offset.0), bytes: bytes_of(blocks.0) });
         }
-        flush(volume, zone).await?;
-        Ok(Appended { zone: zone.0, appends })
-    })?;
-    output.result("zoned-append", &appended, |output| {
+        flush(volume, zone).await
+    });
+    let zone = request.zone;
+    let failure = match done {
+        Ok(()) => None,
+        Err(error) if appends.is_empty() => return Err(error),
+        Err(error) => Some(error),
+    };
+    let exit_code = failure.as_ref().map(|error| error.exit().code());
+    let error = failure.as_ref().map(ToString::to_string);
+    if let Some(error) = &error {
+        output.news(format_args!("zoneweave: {error}"));
+        output.news(APPEND_UNKNOWN);
+    }
+    let kind = if failure.is_some() { "error" } else { "zoned-append" };
+    let appended = Appended { zone, appends, exit_code, error };
+    output.result(kind, &appended, |output| {
         for Place { offset_bytes, bytes: length } in &appended.appends {
-            let zone = appended.zone;
             output.line(format_args!("zone {zone}  {length} bytes at byte {offset_bytes}"));
         }
     });
-    Ok(Exit::Done)
+    Ok(failure.map_or(Exit::Done, |error| error.exit()))
 }
 
 fn bytes_of(blocks: u32) -> u64 {
@@ -187,6 +209,7 @@ fn next_piece(most: u32) -> Result<Option<Payload>, CliError> {
         return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, problem)));
     }
     let blocks = u32::try_from(data.len() / BLOCK_BYTES).expect("at most a piece");
+    assert!((1..=most).contains(&blocks), "{blocks} blocks were read, at most {most}");
     let mut buffer = AlignedBuffer::zeroed(BlockCount(blocks));
     buffer.as_mut()[..data.len()].copy_from_slice(&data);
     Ok(Some(Payload::new(buffer.freeze(), bytes::Bytes::new())))
