@@ -73,11 +73,10 @@ impl FileWriter {
         self.core.truncate_locked(self.file, size).await
     }
 
-    /// Sets hints for the placement of later blocks.
+    /// Sets hints for the placement of later blocks. They go on record in the background.
     pub fn set_hints(&self, hints: Hints) {
-        let mut state = self.core.state_mut();
-        let file = state.namespace.file_mut(self.file);
-        file.expect("the file is open").hints = hints;
+        self.core.state_mut().set_hints(self.file, hints);
+        self.core.run_journal();
     }
 
     /// The length of the file, buffered bytes included.

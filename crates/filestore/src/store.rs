@@ -46,11 +46,12 @@ pub struct Metadata {
 /// Space of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Space {
-    /// Bytes of all data zones that can be written.
+    /// Bytes of all data zones that can be written, apart from those kept for relocation.
     pub capacity_bytes: u64,
     /// Bytes of blocks that files need.
     pub live_bytes: u64,
-    /// Bytes of empty zones, and of open zones behind what is written.
+    /// Bytes of empty zones, and of open zones behind what is written, without the zones kept for
+    /// relocation.
     pub free_bytes: u64,
     /// Zones that are empty.
     pub empty_zones: usize,
@@ -294,6 +295,8 @@ impl Core {
         let capacity = u64::from(state.zones.capacity().0);
         let usable = |phase| !matches!(phase, Phase::Metadata | Phase::Unusable);
         let data_zones = state.zones.iter().filter(|(_, entry)| usable(entry.phase)).count();
+        let data_zones = data_zones.saturating_sub(self.limits.reserve);
+        let empty = state.empty_zones().saturating_sub(self.limits.reserve);
         let room = |zone| u64::from(state.zones.room(zone).0);
         assert!(capacity > 0, "zones of no blocks");
         let room: u64 = state.zones.iter().map(|(zone, _)| room(zone)).sum();
@@ -303,7 +306,7 @@ impl Core {
         Space {
             capacity_bytes: bytes(capacity * data_zones as u64),
             live_bytes: bytes(live),
-            free_bytes: bytes(capacity * state.empty_zones() as u64 + room),
+            free_bytes: bytes(capacity * empty as u64 + room),
             empty_zones: state.empty_zones(),
             open_zones: state.zones.count(Phase::Open),
             unusable_zones: state.zones.count(Phase::Unusable),

@@ -242,3 +242,38 @@ pub(crate) fn space_is_reclaimed_until_everything_is_live() {
         });
     }
 }
+
+/// RocksDB sets all its hints after it made a file, and few files are closed when a process ends.
+#[test]
+fn hints_of_an_unfinished_file_survive_the_process() {
+    let drive = drive(geometry(8, 4, OobKind::Separate));
+    format(&drive);
+    let hints = Hints { lifetime: Lifetime::Long, level: Some(3), ..Hints::default() };
+    run(&drive, async |store, _| {
+        let file = store.create("/a", Hints::default()).await.unwrap();
+        file.append(&[1; 5000]).await.unwrap();
+        file.sync().await.unwrap();
+        file.set_hints(hints);
+        store.create_directory("/later").await.unwrap();
+    });
+    run(&drive, async |store, _| assert_eq!(store.metadata("/a").unwrap().hints, hints));
+    run(&drive, async |store, _| assert_eq!(store.metadata("/a").unwrap().hints, hints));
+}
+
+#[test]
+fn a_path_that_exists_exists_even_if_there_is_no_space_for_metadata() {
+    let drive = drive(geometry(8, 4, OobKind::Separate));
+    format(&drive);
+    run(&drive, async |store, _| {
+        store.create_directory("/a").await.unwrap();
+        let mut made = Ok(());
+        for number in 0..10_000 {
+            if made.is_ok() {
+                made = store.create_directory(&format!("/a/{number:0250}")).await;
+            }
+        }
+        assert_eq!(made, Err(StoreError::MetadataFull));
+        let path = "/a".to_owned();
+        assert_eq!(store.create_directory("/a").await, Err(StoreError::Exists { path }));
+    });
+}

@@ -69,6 +69,17 @@ impl State {
         self.record(Some(entry), freed)
     }
 
+    /// Sets the hints of a file. Its next extents may be on record as late as at the next start.
+    pub(crate) fn set_hints(&mut self, id: FileId, hints: Hints) {
+        let file = self.namespace.file_mut(id).expect("the file is open");
+        let is_new = file.hints != hints && file.links > 0;
+        file.hints = hints;
+        let (offset, modified, extents) = (file.recorded, file.modified, Vec::new());
+        if is_new && self.stopped.is_none() {
+            self.record(Some(Entry::Extents { id, offset, hints, modified, extents }), Vec::new());
+        }
+    }
+
     fn add_writer(&mut self, file: FileId, submitted: u64) {
         let writer = Writer {
             lock: Semaphore::new(1),
@@ -102,7 +113,6 @@ impl Core {
         let mut state = self.state_mut();
         state.check_running()?;
         state.check_writers(self.limits.max_writers)?;
-        state.check_metadata(&self.limits)?;
         let Resolved { parent, name, node } = state.resolve(path)?;
         let owned = || path.to_owned();
         let name = name.ok_or_else(|| StoreError::IsADirectory { path: owned() })?;
@@ -113,8 +123,9 @@ impl Core {
             if is_exclusive {
                 return Err(StoreError::Exists { path: owned() });
             }
-            state.mark_if_orphaned(node);
         }
+        state.check_metadata(&self.limits)?;
+        node.into_iter().for_each(|node| state.mark_if_orphaned(node));
         let id = state.namespace.next_file;
         let (version, modified) = (Version(0), (self.clock)());
         let (kind, replaces) = (Kind::File, node.is_some());
@@ -157,13 +168,13 @@ impl Core {
         let ticket = {
             let mut state = self.state_mut();
             state.check_running()?;
-            state.check_metadata(&self.limits)?;
             let exists = || StoreError::Exists { path: path.to_owned() };
             let Resolved { parent, name, node } = state.resolve(path)?;
             if node.is_some() {
                 return Err(exists());
             }
             let name = name.ok_or_else(exists)?;
+            state.check_metadata(&self.limits)?;
             let id = state.namespace.next_file;
             let (version, hints) = Default::default();
             let (kind, modified) = (Kind::Directory, (self.clock)());
@@ -180,7 +191,6 @@ impl Core {
         let ticket = {
             let mut state = self.state_mut();
             state.check_running()?;
-            state.check_metadata(&self.limits)?;
             let id = state.find_file(from)?;
             let exists = || StoreError::Exists { path: to.to_owned() };
             let Resolved { parent, name, node } = state.resolve(to)?;
@@ -188,6 +198,7 @@ impl Core {
                 return Err(exists());
             }
             let name = name.ok_or_else(exists)?;
+            state.check_metadata(&self.limits)?;
             state.change(Entry::Link { parent, name, id })
         };
         self.until_durable(ticket).await
