@@ -8,6 +8,7 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/utilities/object_registry.h>
 
+#include <iostream>
 #include <map>
 
 #include "files.h"
@@ -321,8 +322,12 @@ class Stores {
     if (*result != nullptr) return rocksdb::Status::OK();
     zw_fs* fs = nullptr;
     IOStatus status = Taken(zw_fs_open(uri.c_str(), &fs));
-    if (status.ok()) known = *result = std::make_shared<Store>(fs);
-    return std::move(status);
+    if (!status.ok()) return std::move(status);
+    const std::string warning = zw_fs_warning(fs);
+    // RocksDB has no log yet.
+    if (!warning.empty()) std::cerr << "zoneweave: " << uri << ": " << warning << std::endl;
+    known = *result = std::make_shared<Store>(fs);
+    return rocksdb::Status::OK();
   }
 
  private:

@@ -105,8 +105,12 @@ void zw_fs_error_free(zw_fs_error *error);
  * Fails with NOT_FOUND (a drive or a store is missing), BUSY (another process, or this one, has a drive
  * open), INVALID (the URI, the drives, a drive too small), DAMAGED or IO. */
 zw_fs_error *zw_fs_open(const char *uri, zw_fs **fs);
-/* Waits for calls under way, and closes the store. No call on the store may begin once this has begun. Buffered bytes of open writers are lost. Handles of
- * files stay valid until they are closed; their calls fail with STOPPED. NULL is ignored. */
+/* A sentence for the user about damage that the drive did to blocks which no record knew when the
+ * store was opened, until it is closed. "" if there is none, and for NULL. */
+const char *zw_fs_warning(const zw_fs *fs);
+/* Waits for calls under way, and closes the store. No call on the store may begin once this has begun.
+ * Buffered bytes of open writers are lost. Handles of files stay valid until they are closed; their
+ * calls fail with STOPPED. NULL is ignored. */
 void zw_fs_close(zw_fs *fs);
 
 /* Makes a file and opens it for writing. An existing file of that name is replaced, atomically; with

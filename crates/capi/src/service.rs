@@ -5,6 +5,7 @@
 //! notice that no answer can come.
 
 use std::cell::Cell;
+use std::ffi::CString;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -13,7 +14,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use zoneweave_filestore::FileStore;
+use zoneweave_filestore::{FileStore, OpenReport};
 use zoneweave_linux::{Mailbox, Ring, unix_seconds};
 use zoneweave_runtime::Executor;
 use zoneweave_store::Place;
@@ -40,6 +41,8 @@ thread_local! {
 /// An open store.
 pub(crate) struct Service {
     letters: Letters,
+    /// Damage that the start of the store found; empty if none.
+    pub(crate) warning: CString,
     turns: Turns,
     /// Whether a call panicked, in whichever thread.
     is_broken: AtomicBool,
@@ -54,16 +57,18 @@ impl Service {
         let thread = thread::Builder::new().name("zoneweave-fs".to_owned());
         let thread = thread.spawn(move || run(uri, &opened)).map_err(system)?;
         // Without a result the thread has panicked.
-        let letters = match result.recv().unwrap_or_else(|_| Err(Failure::bug())) {
-            Ok(letters) => letters,
-            Err(failure) => {
-                // It has the drives until it ends. It catches panics.
-                let _ = thread.join();
-                return Err(failure);
-            }
-        };
+        let Opened { letters, warning } =
+            match result.recv().unwrap_or_else(|_| Err(Failure::bug())) {
+                Ok(opened) => opened,
+                Err(failure) => {
+                    // It has the drives until it ends. It catches panics.
+                    let _ = thread.join();
+                    return Err(failure);
+                }
+            };
         Ok(Self {
             letters,
+            warning: CString::new(warning).unwrap_or_default(),
             turns: Turns::new(REQUESTS_MAX),
             is_broken: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -135,8 +140,14 @@ fn system(error: io::Error) -> Failure {
     Failure::new(Code::Io, format!("the system refused a resource: {error}"))
 }
 
+/// A store that was opened in its thread.
+struct Opened {
+    letters: Letters,
+    warning: String,
+}
+
 /// The store's thread.
-fn run(uri: StoreUri, opened: &SyncSender<Result<Letters, Failure>>) {
+fn run(uri: StoreUri, opened: &SyncSender<Result<Opened, Failure>>) {
     OF_A_STORE.set(true);
     let (ring, letters) = match prepare() {
         Ok(prepared) => prepared,
@@ -153,9 +164,10 @@ fn run(uri: StoreUri, opened: &SyncSender<Result<Letters, Failure>>) {
     // A caller without an answer reports the panic.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         match executor.run(open(&ring, &executor, uri, &mut place)) {
-            Ok(store) => {
+            Ok((store, report)) => {
                 let worker = worker.insert(Worker::new(executor.handle(), store));
-                let _ = opened.send(Ok(letters.clone()));
+                let warning = report.warning().unwrap_or_default();
+                let _ = opened.send(Ok(Opened { letters: letters.clone(), warning }));
                 executor.run(serve(worker, &letters));
             }
             Err(failure) => {
@@ -184,12 +196,11 @@ async fn open(
     executor: &Executor,
     uri: StoreUri,
     kept: &mut Option<Place>,
-) -> Result<FileStore, Failure> {
+) -> Result<(FileStore, OpenReport), Failure> {
     let place = kept.insert(Place::open(ring, &executor.handle(), &uri.drives).await?);
     let mut options = uri.options()?;
     options.clock = Rc::new(unix_seconds);
-    let (store, _report) = FileStore::open(executor.handle(), place.device(), options).await?;
-    Ok(store)
+    Ok(FileStore::open(executor.handle(), place.device(), options).await?)
 }
 
 /// Begins works until the store is closed, and waits for them.

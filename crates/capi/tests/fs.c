@@ -122,6 +122,7 @@ static void names(zw_fs *fs) {
   OK(zw_fs_stat_path(fs, "/", &stat));
   CHECK(stat.is_directory == 1);
   OK(zw_fs_space_of(fs, &space));
+  CHECK(strcmp(zw_fs_warning(fs), "") == 0 && strcmp(zw_fs_warning(NULL), "") == 0);
   CHECK(space.live_bytes >= 4096 && space.live_bytes + space.free_bytes <= space.capacity_bytes);
 }
 

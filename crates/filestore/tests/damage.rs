@@ -6,7 +6,7 @@ use zoneweave_filestore::{FileStore, Hints, OpenError, StoreError};
 use zoneweave_runtime::{Executor, Random, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, Payload, ZoneAddress, ZoneId};
 
-use crate::support::{UUID, bytes, drive, format, geometry, options, read_all, run};
+use crate::support::{UUID, bytes, drive, format, geometry, options, read_all, run, run_with};
 
 fn flip(drive: &RamDrive, at: ZoneAddress) {
     drive.corrupt(at, Damage::Garbage { part: BlockPart::Data, seed: 1 });
@@ -18,21 +18,122 @@ fn written_zone(drive: &RamDrive) -> ZoneId {
     (2..drive.geometry().zones).map(ZoneId).find(written).unwrap()
 }
 
-/// A start takes blocks that were not synced up to the first that does not verify.
+/// A file of 10 blocks that no record knows.
+fn unrecorded(oob: OobKind) -> (RamDrive, usize) {
+    let drive = drive(geometry(8, 4, oob));
+    format(&drive);
+    let payload = BlockLayout::for_drive(oob).payload_bytes();
+    run(&drive, async |store, _| {
+        let file = store.create("/a", Hints::default()).await.unwrap();
+        file.append(&bytes(1, 0, 10 * payload)).await.unwrap();
+        file.flush().await.unwrap();
+    });
+    (drive, payload)
+}
+
+/// Reads each block of the file by itself, as long as the file is.
+async fn blocks_read(store: &FileStore, payload: usize) -> Vec<Result<(), StoreError>> {
+    let reader = store.open_file("/a").unwrap();
+    let blocks = reader.length() / payload as u64;
+    assert_eq!(reader.length() % payload as u64, 0);
+    let mut read = Vec::new();
+    for block in 0..blocks {
+        let mut data = vec![0; payload];
+        let result = reader.read_at(block * payload as u64, &mut data).await;
+        read.push(result.map(|count| {
+            assert_eq!(count, payload);
+            assert_eq!(data, bytes(1, block * payload as u64, payload));
+        }));
+    }
+    read
+}
+
+/// A start keeps the bytes of a block that rotted before it was on record: they read as damaged,
+/// then and at later starts. Its tag shows its file, or the blocks behind it do.
 #[test]
-pub(crate) fn a_damaged_block_ends_its_file() {
+pub(crate) fn a_damaged_block_of_an_open_zone_is_an_error_of_its_bytes() {
     for oob in [OobKind::Separate, OobKind::None] {
-        let drive = drive(geometry(8, 4, oob));
+        for part in [BlockPart::Data, BlockPart::Both] {
+            let (drive, payload) = unrecorded(oob);
+            let at = ZoneAddress::new(written_zone(&drive), 6);
+            drive.corrupt(at, Damage::Garbage { part, seed: 1 });
+            for life in 0..2 {
+                run_with(&drive, options(), async |store, report, _| {
+                    let found = (report.found_blocks, report.damaged_blocks);
+                    assert_eq!(found, if life == 0 { (10, 1) } else { (0, 0) });
+                    assert_eq!(report.unclaimed_blocks, 0);
+                    let read = blocks_read(&store, payload).await;
+                    assert_eq!(read.len(), 10);
+                    let failed: Vec<usize> = (0..10).filter(|at| read[*at].is_err()).collect();
+                    assert_eq!(failed, [6]);
+                    let file = store.metadata("/a").unwrap().id;
+                    let offset = 6 * payload as u64;
+                    assert_eq!(read[6], Err(StoreError::Damaged { file, offset, at }));
+                });
+            }
+        }
+    }
+}
+
+/// The last block of a file whose tag is lost cannot be told from garbage: a start says so.
+#[test]
+fn a_damaged_last_block_without_a_tag_is_reported() {
+    for oob in [OobKind::Separate, OobKind::None] {
+        let (drive, payload) = unrecorded(oob);
+        let at = ZoneAddress::new(written_zone(&drive), 9);
+        let with_tag = drive.fork(zoneweave_emulator::Immediate);
+        drive.corrupt(at, Damage::Garbage { part: BlockPart::Both, seed: 1 });
+        run_with(&drive, options(), async |store, report, _| {
+            assert_eq!((report.damaged_blocks, report.unclaimed_blocks), (0, 1));
+            assert_eq!(read_all(&store, "/a").await, bytes(1, 0, 9 * payload));
+        });
+        with_tag.corrupt(at, Damage::BitFlip { part: BlockPart::Data, seed: 1 });
+        run_with(&with_tag, options(), async |store, report, _| {
+            assert_eq!((report.damaged_blocks, report.unclaimed_blocks), (1, 0));
+            let read = blocks_read(&store, payload).await;
+            assert!(read.len() == 10 && read[9].is_err() && read[..9].iter().all(Result::is_ok));
+        });
+    }
+}
+
+/// Where blocks of a synced log begin is read from tags. A damaged block makes its own bytes
+/// unreadable; behind a block that was cut since, nobody knows which these are.
+#[test]
+fn a_damaged_block_of_a_log_spares_its_neighbours() {
+    for cut in [false, true] {
+        let drive = drive(geometry(8, 4, OobKind::Separate));
         format(&drive);
-        let payload = BlockLayout::for_drive(oob).payload_bytes();
         run(&drive, async |store, _| {
             let file = store.create("/a", Hints::default()).await.unwrap();
-            file.append(&bytes(1, 0, 10 * payload)).await.unwrap();
-            file.flush().await.unwrap();
+            for part in 0..5 {
+                file.append(&bytes(1, part * 100, 100)).await.unwrap();
+                file.sync().await.unwrap();
+            }
+            if cut {
+                file.truncate(450).await.unwrap();
+            }
+            for part in 5..10 {
+                file.append(&bytes(1, file.length(), 100)).await.unwrap();
+                file.sync().await.unwrap();
+                assert_eq!(file.length(), part * 100 + if cut { 50 } else { 100 });
+            }
         });
-        flip(&drive, ZoneAddress::new(written_zone(&drive), 6));
+        // Now the extent is on record.
+        run(&drive, async |_, _| ());
+        flip(&drive, ZoneAddress::new(written_zone(&drive), 5));
         run(&drive, async |store, _| {
-            assert_eq!(read_all(&store, "/a").await, bytes(1, 0, 6 * payload));
+            let reader = store.open_file("/a").unwrap();
+            let mut failed = Vec::new();
+            for at in (0..reader.length()).step_by(50) {
+                let mut data = vec![0; 50];
+                match reader.read_at(at, &mut data).await {
+                    Ok(_) => assert_eq!(data, bytes(1, at, 50)),
+                    Err(StoreError::Damaged { .. }) => failed.push(at),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let all: Vec<u64> = (0..950).step_by(50).collect();
+            assert_eq!(failed, if cut { all } else { vec![500, 550] });
         });
     }
 }

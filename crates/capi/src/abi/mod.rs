@@ -27,7 +27,7 @@ pub use names::{
 };
 pub use placement::zw_fs_set_hints;
 pub use reader::{Reader, zw_fs_open_file, zw_fs_read_at, zw_fs_reader_close, zw_fs_reader_length};
-pub use store::{Fs, zw_fs_close, zw_fs_open, zw_fs_version};
+pub use store::{Fs, zw_fs_close, zw_fs_open, zw_fs_version, zw_fs_warning};
 pub use writer::{
     Writer, zw_fs_append, zw_fs_append_to, zw_fs_create, zw_fs_flush, zw_fs_sync, zw_fs_truncate,
     zw_fs_write_at, zw_fs_writer_close, zw_fs_writer_length,

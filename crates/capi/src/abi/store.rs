@@ -53,6 +53,13 @@ pub unsafe extern "C" fn zw_fs_open(uri: *const c_char, fs: *mut *mut Fs) -> *mu
     })
 }
 
+/// The damage that the opening of a store found.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn zw_fs_warning(fs: *const Fs) -> *const c_char {
+    // SAFETY: It is null, or a store that is open.
+    unsafe { fs.as_ref() }.map_or(c"".as_ptr(), |fs| fs.service.warning.as_ptr())
+}
+
 /// Closes a store.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_close(fs: *mut Fs) {

@@ -6,11 +6,13 @@
 //! | `create` | making a store on a drive |
 //! | `recover` | opening a store after any end of the last run |
 //! | `tail` | the blocks of open zones that no record knows |
+//! | `claims` | which file each of them belongs to, damaged ones included |
 //! | `journal` | the metadata log: one task writes the changes of all callers |
 //! | `place` | finding blocks for a write, and opening zones |
 //! | `write` | buffers of files, writes in flight, syncs |
 //! | `seal` | the end of a zone: its extents go on record |
 //! | `read` | reads, verified by tags |
+//! | `ends` | where the blocks of sparse extents begin |
 //! | `reclaim` | relocation of live blocks |
 //! | `reset` | resets of zones that nothing needs |
 //! | `names` | changes of names |
@@ -28,8 +30,10 @@
 //! - A zone is reset once nothing in it is live. Blocks die when the record that frees them is
 //!   durable, and readers pin their zone.
 
+pub(crate) mod claims;
 pub(crate) mod core;
 pub(crate) mod create;
+pub(crate) mod ends;
 pub(crate) mod journal;
 pub(crate) mod names;
 pub(crate) mod place;

@@ -3,15 +3,14 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Payload, ZoneAddress, ZonedDeviceExt};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Payload, ZoneAddress, ZonedDevice, ZonedDeviceExt};
 
 use super::core::{Core, Pin, State};
 use crate::error::StoreError;
 use crate::format::{BlockLayout, Tag};
 use crate::ids::{FileId, Incarnation};
 use crate::instrument::marks::{Mark, mark};
-use crate::instrument::mutants::{Mutant, mutant};
-use crate::state::{BlockRun, Extent, Piece};
+use crate::state::{Extent, Piece};
 
 /// Attempts at a read: a drive may fail one now and then.
 const TRIES: u32 = 3;
@@ -138,52 +137,6 @@ impl Core {
         }
         Ok(())
     }
-
-    /// Reads where the blocks of a sparse extent begin.
-    pub(crate) async fn load_ends(
-        &self,
-        file: FileId,
-        extent: &Extent,
-        incarnation: Incarnation,
-    ) -> Result<(), StoreError> {
-        mark(Mark::EndsLoaded);
-        let at = extent.at;
-        let unreadable = |status| {
-            let offset = extent.offset;
-            StoreError::Unreadable { file, offset, at, status }
-        };
-        let read = self.device.read_in_pieces(at, extent.blocks).await;
-        let payload = read.map_err(unreadable)?;
-        assert!(extent.blocks.0 > 0, "an extent of no blocks");
-        let mut ends = Vec::with_capacity(extent.blocks.index());
-        for (index, block) in (0..).zip(payload.iter_blocks()) {
-            let at = address_of(at, index);
-            let metadata = payload.oob_of(index as usize);
-            let opened = Tag::open(self.layout, self.seed, at, incarnation, &block, metadata);
-            let damaged = StoreError::Damaged { file, offset: extent.offset, at };
-            let (tag, _) = opened.map_err(|_| damaged.clone())?;
-            // A block begins where the one before ends.
-            let start = tag.offset.checked_sub(extent.offset).filter(|_| tag.file == file);
-            ends.push(start.and_then(|start| u32::try_from(start).ok()).ok_or(damaged)?);
-        }
-        ends.remove(0);
-        ends.push(u32::try_from(extent.bytes).unwrap_or(u32::MAX));
-        if mutant(Mutant::SparseMisread) {
-            let full = (1..=extent.blocks.0).map(|blocks| self.layout.bytes_of(BlockCount(blocks)));
-            let end = |full: u64| u32::try_from(full.min(extent.bytes)).unwrap_or(u32::MAX);
-            ends = full.map(end).collect();
-        }
-        let run = BlockRun { at: extent.at, blocks: extent.blocks };
-        let mut state = self.state_mut();
-        let Some(node) = state.namespace.file_mut(file) else { return Ok(()) };
-        if node.extents.set_ends(extent.offset, run, ends) {
-            return Ok(());
-        }
-        // It changed meanwhile, and is looked up again; or its tags contradict the records.
-        let is_same = node.extents.iter().any(|now| now == extent);
-        let damaged = StoreError::Damaged { file, offset: extent.offset, at: extent.at };
-        if is_same { Err(damaged) } else { Ok(()) }
-    }
 }
 
 impl State {
@@ -218,7 +171,27 @@ impl State {
     }
 }
 
-fn address_of(first: ZoneAddress, index: u32) -> ZoneAddress {
+/// Reads blocks, one by one if they cannot be read together; `None` for one that cannot be read.
+pub(super) async fn read_each(
+    device: &dyn ZonedDevice,
+    first: ZoneAddress,
+    count: u32,
+) -> Vec<Option<Payload>> {
+    let whole = device.read(first, BlockCount(count)).await;
+    if let Ok(payload) = whole {
+        assert!(payload.blocks() == BlockCount(count), "{} blocks of {count}", payload.blocks());
+        let one = |index| Payload::new(payload.block(index), payload.block_oob(index));
+        return (0..count as usize).map(|index| Some(one(index))).collect();
+    }
+    let mut blocks = Vec::new();
+    for index in 0..count {
+        let at = address_of(first, index);
+        blocks.push(zoneweave_journal::read_stubbornly(device, at).await.ok());
+    }
+    blocks
+}
+
+pub(super) fn address_of(first: ZoneAddress, index: u32) -> ZoneAddress {
     ZoneAddress { offset: first.offset.plus(BlockCount(index)), ..first }
 }
 

@@ -34,8 +34,33 @@ pub struct OpenReport {
     pub records: usize,
     /// Blocks of files that no record knew.
     pub found_blocks: u64,
+    /// Of these, blocks that are damaged: reads of them fail.
+    pub damaged_blocks: u64,
+    /// Damaged blocks of open zones that belong to no file as far as can be seen. They may have
+    /// been the last of a file that was being written, which is shorter then.
+    pub unclaimed_blocks: u64,
+    /// Intact blocks of open zones behind a gap in their file that damage may have made, or the end
+    /// of the last run. They are given up.
+    pub cut_off_blocks: u64,
     /// Damaged blocks of metadata zones that were ignored, such as a torn last record.
     pub damaged_records: usize,
+}
+
+impl OpenReport {
+    /// A sentence about damage that users should know of; `None` if there is none.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let Self { damaged_blocks, unclaimed_blocks, cut_off_blocks, .. } = self;
+        if damaged_blocks + unclaimed_blocks + cut_off_blocks == 0 {
+            return None;
+        }
+        Some(format!(
+            "the drive damaged {} blocks that were written last: {damaged_blocks} of them read as \
+             damaged, {unclaimed_blocks} belong to no file or were the last of one, which is \
+             shorter then; {cut_off_blocks} intact blocks behind them are given up",
+            damaged_blocks + unclaimed_blocks
+        ))
+    }
 }
 
 type RecordScan = Scan<MetadataRecord, RecordError>;
@@ -120,7 +145,11 @@ impl Core {
         adopt(&mut zones, &log.scan.zones);
         let seed = Seed::of(log.owner);
         let tail = Tail { device: &*device, layout: superblock.layout, seed };
-        log.report.found_blocks = tail.recover(&mut namespace, &mut zones).await;
+        let found = tail.recover(&mut namespace, &mut zones).await;
+        log.report.found_blocks = found.added;
+        log.report.damaged_blocks = found.damaged;
+        log.report.unclaimed_blocks = found.unclaimed;
+        log.report.cut_off_blocks = found.cut_off;
         if !mutant(Mutant::StartNotFlushed) {
             device.flush().await?;
         }

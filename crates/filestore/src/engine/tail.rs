@@ -1,26 +1,62 @@
 //! The blocks of open zones that no record knows, found by their tags.
 //!
-//! A block counts if it verifies in its place, is no copy made by relocation, its file exists in
-//! the version of the tag, and its bytes follow the end of the file. So a file is always a prefix
-//! of what was appended to it. The next snapshot puts the blocks on record, and moves the part of
-//! each zone that is known behind them: blocks that did not count are never looked at again.
+//! A block counts if it is no copy made by relocation, its file exists in the version of the tag,
+//! and its bytes follow the end of the file. So a file is a prefix of what was appended to it. The
+//! next snapshot puts the blocks on record, and moves the part of each zone that is known behind
+//! them: blocks that did not count are never looked at again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_journal::Seed;
-use zoneweave_zoned::{BlockCount, Payload, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::{Payload, ZoneAddress, ZoneId, ZonedDevice};
 
+use super::claims::{Claims, Found, TailReport};
+use super::read::read_each;
 use crate::format::{BlockLayout, Tag};
-use crate::ids::FileId;
+use crate::ids::{FileId, Incarnation};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::state::{BlockRun, Namespace, Phase, ZoneTable};
+use crate::state::{Namespace, Phase, ZoneTable};
 
-/// A block that verifies.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    at: ZoneAddress,
-    tag: Tag,
+/// What a scan of the open zones finds.
+#[derive(Default)]
+struct Scanned {
+    /// Blocks by file and first byte.
+    blocks: BTreeMap<(FileId, u64), Found>,
+    /// Blocks that do not verify and that no file has.
+    damaged: BTreeSet<ZoneAddress>,
+}
+
+impl Scanned {
+    /// Behind the first block that no record knows, others may be on record.
+    fn forget_recorded(&mut self, namespace: &Namespace) {
+        let runs = namespace.files().flat_map(|(_, file)| file.extents.runs());
+        for run in runs {
+            let behind = ZoneAddress { offset: run.at.offset.plus(run.blocks), ..run.at };
+            let recorded: Vec<ZoneAddress> = self.damaged.range(run.at..behind).copied().collect();
+            for at in recorded {
+                mark(Mark::TailDamageRecorded);
+                self.damaged.remove(&at);
+            }
+        }
+    }
+
+    /// Adds a block that was written; its tag may be lost.
+    fn add(&mut self, at: ZoneAddress, opened: Option<Found>, namespace: &Namespace) {
+        if !opened.is_some_and(|found| found.is_intact) {
+            mark(Mark::TailDamaged);
+            self.damaged.insert(at);
+        }
+        let Some(found) = opened else { return };
+        if !is_of_file(namespace, &found.tag) {
+            return mark(Mark::TailRejected);
+        }
+        // Of two intact copies, written before and after a failed write, either will do.
+        let kept = self.blocks.entry((found.tag.file, found.tag.offset)).or_insert(found);
+        if found.is_intact {
+            *kept = found;
+        }
+    }
 }
 
 /// Scans the open zones of a store, and extends its files.
@@ -31,29 +67,26 @@ pub(crate) struct Tail<'a> {
 }
 
 impl Tail<'_> {
-    /// Reads what no record knows, and adds to each file the blocks that continue it. Returns how
-    /// many blocks were added.
-    pub(crate) async fn recover(&self, namespace: &mut Namespace, zones: &mut ZoneTable) -> u64 {
-        let mut found = BTreeMap::new();
+    /// Reads what no record knows, and adds to each file the blocks that continue it.
+    pub(crate) async fn recover(
+        &self,
+        namespace: &mut Namespace,
+        zones: &mut ZoneTable,
+    ) -> TailReport {
+        let mut scanned = Scanned::default();
         let open: Vec<ZoneId> = {
             let open = zones.iter().filter(|(_, zone)| zone.phase == Phase::Open);
             open.map(|(zone, _)| zone).collect()
         };
         for zone in open {
-            self.scan(zone, namespace, zones, &mut found).await;
+            self.scan(zone, namespace, zones, &mut scanned).await;
         }
-        let mut added = 0;
-        let starts: Vec<(FileId, u64)> = found.keys().copied().collect();
-        for (id, offset) in starts {
-            let block: &Found = &found[&(id, offset)];
-            if extend(namespace, zones, block) {
-                added += 1;
-                mark(Mark::TailFound);
-            } else {
-                mark(Mark::TailRejected);
-            }
+        if !scanned.damaged.is_empty() {
+            scanned.forget_recorded(namespace);
         }
-        added
+        let Scanned { blocks, damaged } = scanned;
+        let (layout, report) = (self.layout, TailReport::default());
+        Claims { namespace, zones, layout, damaged, report }.settle(blocks)
     }
 
     /// Reads the blocks of a zone from the first that is not known up to the write pointer.
@@ -62,52 +95,51 @@ impl Tail<'_> {
         zone: ZoneId,
         namespace: &Namespace,
         zones: &ZoneTable,
-        found: &mut BTreeMap<(FileId, u64), Found>,
+        scanned: &mut Scanned,
     ) {
         let entry = zones.get(zone);
         let most = self.device.geometry().max_transfer.0;
+        assert!(entry.known <= entry.next.0, "{zone}: {} known of {}", entry.known, entry.next.0);
         let mut start = entry.known;
+        let mut blank = Vec::new();
         while start < entry.next.0 {
             let count = most.min(entry.next.0 - start);
-            for (offset, block) in (start..).zip(self.read(zone, start, count).await) {
+            let first = ZoneAddress::new(zone, start);
+            for (offset, block) in (start..).zip(read_each(self.device, first, count).await) {
                 let at = ZoneAddress::new(zone, offset);
-                let Some(payload) = block else { continue };
-                let (data, metadata) = (payload.block(0), payload.block_oob(0));
-                let (layout, seed) = (self.layout, self.seed);
-                let opened = Tag::open(layout, seed, at, entry.incarnation, &data, &metadata);
-                let opened = match opened {
-                    Err(_) if mutant(Mutant::TailNotVerified) => unverified(&payload, layout),
-                    opened => opened.ok().map(|(tag, _)| tag),
-                };
-                let Some(tag) = opened else {
-                    mark(Mark::TailDamaged);
-                    continue;
-                };
-                if !is_of_file(namespace, &tag) {
-                    mark(Mark::TailRejected);
+                if block.as_ref().is_some_and(is_blank) {
+                    blank.push(at);
                     continue;
                 }
-                // Of two copies, written before and after a failed write, either will do.
-                found.insert((tag.file, tag.offset), Found { at, tag });
+                scanned.damaged.extend(blank.drain(..));
+                let opened = block.and_then(|payload| self.open(at, entry.incarnation, &payload));
+                scanned.add(at, opened, namespace);
             }
             start += count;
         }
+        // The write pointer of a zone that was finished passed blocks that nobody wrote.
+        let may_be_finished = entry.next.0 == zones.capacity().0 || entry.is_read_only;
+        if !may_be_finished {
+            scanned.damaged.extend(blank);
+        }
     }
 
-    /// Reads blocks, one by one if they cannot be read together.
-    async fn read(&self, zone: ZoneId, start: u32, count: u32) -> Vec<Option<Payload>> {
-        let whole = self.device.read(ZoneAddress::new(zone, start), BlockCount(count)).await;
-        if let Ok(payload) = whole {
-            let one = |index| Payload::new(payload.block(index), payload.block_oob(index));
-            return (0..count as usize).map(|index| Some(one(index))).collect();
+    /// The tag of a block, if it can be read.
+    fn open(&self, at: ZoneAddress, incarnation: Incarnation, payload: &Payload) -> Option<Found> {
+        let (data, metadata) = (payload.block(0), payload.block_oob(0));
+        let opened = Tag::open(self.layout, self.seed, at, incarnation, &data, &metadata);
+        if let Ok((tag, _)) = opened {
+            return Some(Found { at, tag, is_intact: true });
         }
-        let mut blocks = Vec::new();
-        for offset in start..start + count {
-            let at = ZoneAddress::new(zone, offset);
-            blocks.push(zoneweave_journal::read_stubbornly(self.device, at).await.ok());
-        }
-        blocks
+        let tag = unverified(payload, self.layout)?;
+        Some(Found { at, tag, is_intact: false })
     }
+}
+
+/// Whether a block reads as one that was never written.
+fn is_blank(payload: &Payload) -> bool {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    is_zero(&payload.block(0)) && is_zero(&payload.block_oob(0))
 }
 
 /// The tag of a block, whatever its checksum.
@@ -124,20 +156,4 @@ fn unverified(payload: &Payload, layout: BlockLayout) -> Option<Tag> {
 fn is_of_file(namespace: &Namespace, tag: &Tag) -> bool {
     let file = namespace.file(tag.file).filter(|_| !tag.is_copy);
     file.is_some_and(|file| file.version == tag.version || mutant(Mutant::VersionIgnored))
-}
-
-/// Adds a block to its file if it continues it.
-fn extend(namespace: &mut Namespace, zones: &mut ZoneTable, block: &Found) -> bool {
-    let Some(file) = namespace.file_mut(block.tag.file) else { return false };
-    let is_next = block.tag.offset == file.extents.length()
-        || (mutant(Mutant::GapIgnored) && block.tag.offset > file.extents.length());
-    if !is_next {
-        return false;
-    }
-    let run = BlockRun { at: block.at, blocks: BlockCount(1) };
-    file.extents.push(u64::from(block.tag.bytes), run);
-    file.durable = file.extents.length();
-    file.recorded = file.durable;
-    zones.add_live(run);
-    true
 }

@@ -26,6 +26,12 @@ marks! {
     TailRejected,
     /// A start finds a block that does not verify.
     TailDamaged,
+    /// A start finds a damaged block that is on record behind blocks that are not.
+    TailDamageRecorded,
+    /// A start takes a damaged block for a part of the file that its tag names.
+    TailDamageKept,
+    /// A start takes damaged blocks for those that a file misses in front of an intact one.
+    TailGapFilled,
     /// A start takes a zone that no record knows for garbage.
     StrayZone,
     /// The metadata log changes over to its twin.
@@ -56,6 +62,10 @@ marks! {
     ResetWaitsForReaders,
     /// The blocks of a sparse extent are found by their tags.
     EndsLoaded,
+    /// A sparse extent has blocks that do not verify, and the others bound their bytes.
+    EndsBounded,
+    /// A damaged block follows one that a truncation may have cut.
+    EndsUnknown,
     /// A sync is one durable write, without a flush.
     SyncByFua,
     /// A read is served from blocks in flight.

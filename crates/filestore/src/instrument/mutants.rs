@@ -53,8 +53,10 @@ mutants! {
     GapIgnored = "gap-ignored",
     /// A start takes blocks from before a truncation.
     VersionIgnored = "version-ignored",
-    /// A start does not verify the tags of the blocks that it finds.
-    TailNotVerified = "tail-not-verified",
+    /// A start ends a file in front of a damaged block.
+    DamageEndsFile = "damage-ends-file",
+    /// A block in front of a damaged one is as long as its tag says, although it was cut.
+    CutForgotten = "cut-forgotten",
     /// A zone is sealed although blocks of a file in it are not on record.
     SealedUnrecorded = "sealed-unrecorded",
     /// A zone is reset while it is read.

@@ -12,6 +12,7 @@
 mod client;
 mod model;
 mod mutants;
+pub(crate) mod rot;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 use zoneweave_filestore::instrument::marks::{self, Mark};
 use zoneweave_filestore::instrument::mutants::{Mutant, select};
 
+use super::rot::rotten_history;
 use super::{history, number};
 
 /// Seeds within which each mutant must die.
@@ -29,12 +30,22 @@ fn every_mutant_dies() {
         let stored = STORED.iter().find(|(rare, _)| rare == mutant).map(|(_, seed)| *seed);
         let first = number("FILESTORE_SEED").or(stored).unwrap_or(1);
         let mut seeds = first..first + SEEDS;
-        // No history damages blocks: that would break promises too.
-        let directed = std::panic::catch_unwind(crate::damage::a_damaged_block_ends_its_file);
-        let killer = seeds.find(|seed| std::panic::catch_unwind(|| history(*seed)).is_err());
+        let dies = |run: fn(u64), seed| std::panic::catch_unwind(|| run(seed)).is_err();
+        let killer = seeds.find_map(|seed| {
+            let rots = || dies(rotten_history, seed).then_some("of rot ");
+            dies(|seed| assert!(history(seed).crashes > 0), seed)
+                .then_some("")
+                .or_else(rots)
+                .map(|how| (seed, how))
+        });
+        // What a start gives up it reports, which is all that histories ask for.
+        let of_damage = crate::damage::a_damaged_block_of_an_open_zone_is_an_error_of_its_bytes;
+        let directed = std::panic::catch_unwind(of_damage);
         select(None);
         match (killer, directed) {
-            (Some(seed), _) => table.push(format!("{} dies at seed {seed}", mutant.name())),
+            (Some((seed, how)), _) => {
+                table.push(format!("{} dies {how}at seed {seed}", mutant.name()));
+            }
             (None, Err(_)) => table.push(format!("{} dies of a damaged block", mutant.name())),
             (None, Ok(())) => survivors.push(mutant.name()),
         }
@@ -49,6 +60,7 @@ fn every_mark_is_reached() {
     crate::basics::space_is_reclaimed_until_everything_is_live();
     for seed in 1..400 {
         history(seed);
+        rotten_history(seed);
     }
     let missed: Vec<Mark> = marks::counts()
         .into_iter()

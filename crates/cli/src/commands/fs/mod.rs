@@ -110,6 +110,9 @@ impl OfStore {
                             report.damaged_records
                         ));
                     }
+                    if let Some(warning) = report.warning() {
+                        output.warning(warning);
+                    }
                     let done = work(&store).await;
                     store.close();
                     done
