@@ -97,6 +97,8 @@ mutants! {
     SpareNotRebuilt = "spare-not-rebuilt",
     /// A former member is put back with zones of segments that were reclaimed meanwhile.
     StaleColumnNotReset = "stale-column-not-reset",
+    /// Decisions that a former member wrote count once its drive is a member again.
+    FormerDecisionBelieved = "former-decision-believed",
     /// A former member keeps columns that are not complete.
     UnfinishedColumnKept = "unfinished-column-kept",
     /// Another segment is relocated at the same time, even if the rest of all does not fit into

@@ -1,18 +1,21 @@
 //! Former members that return: what they missed is copied, and nothing that died comes back.
 
+use std::pin::pin;
+
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put, put_all, put_many};
 use crate::support::{Array, Shape, attach, uuid};
-use futures_util::future::join;
-use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use futures_util::future::{join, select};
+use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    DriveRole, DriveVerdict, Health, MemberHealth, OpenOptions, ReplaceError, SegmentPhase, Volume,
+    AdminError, DriveRole, DriveVerdict, Health, MemberHealth, OpenOptions, ReplaceError,
+    SegmentPhase, SegmentStatus, StopReason, Volume,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{
-    BlockCount, BlockDevice, Lba, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneState,
+    BlockCount, BlockDevice, Lba, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneState,
     ZonedDeviceExt,
 };
 
@@ -229,6 +232,92 @@ fn appended_chunks_are_kept_only_where_their_order_is_known() {
     })
     .unwrap();
     assert_hit(&[Mark::UnreadChunkAssigned, Mark::OtherOrderLeftOut]);
+}
+
+/// A re-added drive keeps the records of its former membership until its old superblock zone is
+/// reset. A death that no other member knew never counted, and the segment has gone on. A start
+/// that believed it erased the segment.
+#[test]
+fn a_death_that_only_the_former_member_knew_does_not_count() {
+    const FEW: u64 = 252;
+    let shape = Shape { zones: 24, volume_blocks: Some(FEW), tabled: false, ..Shape::small() };
+    let others = [0, 2, 3];
+    let array = Array::create(shape, &mut Random::new(21));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, FEW, 1).await;
+        // Damage has its segment relocated, without any need of space.
+        let sealed = |segment: &SegmentStatus| segment.phase == SegmentPhase::Sealed;
+        let zone = volume.segments().into_iter().find(sealed).unwrap().zones[1].unwrap();
+        let damage = Damage::BitFlip { part: BlockPart::Data, seed: 3 };
+        array.drives[1].corrupt(ZoneAddress::new(ZoneId(zone), 5), damage);
+        for (slot, zone) in others.into_iter().flat_map(|slot| [(slot, 0), (slot, 1)]) {
+            let record = Selector::next(CommandKind::Write).in_zone(ZoneId(zone));
+            array.drives[slot].inject(record, FaultAction::Gone);
+        }
+        // The first record is of the death of the segment. It reaches the drive that is left.
+        assert!(volume.scrub().await.is_err(), "writes stop");
+        handle.sleep(Nanos::from_secs(1)).await;
+    });
+    others.iter().for_each(|slot| array.drives[*slot].faults(FaultPlan::clear));
+    others.iter().for_each(|slot| array.drives[*slot].set_gone(false));
+    one_life(&array, &[1], OpenOptions::default(), async |volume, _, handle| {
+        put(volume, 0, 1).await.unwrap();
+        handle.sleep(Nanos::from_secs(1)).await;
+        assert_holds(volume, FEW, 1).await;
+    })
+    .unwrap();
+    // The crash comes before the reset of its old superblock zone.
+    for zone in [ZoneId(0), ZoneId(1)] {
+        let resets = Selector::next(CommandKind::Manage(ZoneAction::Reset)).in_zone(zone);
+        array.drives[1].inject(resets.always(), FaultAction::Fail(Status::InternalError));
+    }
+    live(&array, async |volume, _, handle| {
+        let joined = async {
+            while volume.status().members[1].state != MemberHealth::Rebuilding {
+                handle.sleep(Nanos::from_micros(10)).await;
+            }
+            handle.sleep(Nanos::from_millis(1)).await;
+        };
+        select(pin!(readd(volume, &array, handle, 1, 1)), pin!(joined)).await;
+    });
+    array.drives[1].faults(FaultPlan::clear);
+    live(&array, async |volume, _, _| assert_holds(volume, FEW, 1).await);
+    assert_hit(&[Mark::FormerDecisionLeftOut]);
+}
+
+/// Two orders at a start without a drive: each saw the redundancy of before the other, because both
+/// waited for the records of the start after they had checked it.
+#[test]
+fn two_orders_take_out_no_more_than_the_redundancy_covers() {
+    let shape = Shape { parity: 2, volume_blocks: Some(100), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(22));
+    one_life(&array, &[1], OpenOptions::default(), async |volume, _, _| {
+        assert_eq!(volume.status().members[1].state, MemberHealth::Missing);
+        let orders = join(volume.fail(2), volume.fail(3)).await;
+        assert!(orders.0.is_ok() != orders.1.is_ok(), "{orders:?}");
+        assert_eq!(volume.status().stopped, None);
+        assert_holds(volume, 100, 0).await;
+    })
+    .unwrap();
+}
+
+/// An order that waited for the records of a start went on after the volume was closed.
+#[test]
+fn a_closed_volume_decides_nothing() {
+    let array = array();
+    one_life(&array, &[1], OpenOptions::default(), async |volume, _, _| {
+        let (closed, order) = join(volume.close(), volume.fail(1)).await;
+        closed.unwrap();
+        for order in [order, volume.fail(1).await] {
+            assert_eq!(order, Err(AdminError::Stopped(StopReason::ShuttingDown)));
+        }
+    })
+    .unwrap();
+    live(&array, async |volume, report, _| {
+        let is_member = |drive: &DriveVerdict| matches!(drive.role, DriveRole::Member { .. });
+        assert!(report.drives.iter().all(is_member), "{report:?}");
+        assert_eq!(volume.status().health, Health::Healthy);
+    });
 }
 
 #[test]

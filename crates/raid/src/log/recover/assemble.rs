@@ -215,7 +215,7 @@ fn of_members<'a>(
         records.filter(|record| {
             let is_former = record.member != entry.uuid;
             mark_if(Mark::FormerDecisionLeftOut, || is_former);
-            !is_former
+            !is_former || mutant(Mutant::FormerDecisionBelieved)
         })
     })
 }
