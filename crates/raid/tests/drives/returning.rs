@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put, put_all, put_many};
-use crate::support::{Array, Shape, attach, uuid};
+use crate::support::{Array, Shape, attach, new_drive, uuid};
 use futures_util::future::{join, select};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::instrument::marks::Mark;
@@ -232,6 +232,46 @@ fn appended_chunks_are_kept_only_where_their_order_is_known() {
     })
     .unwrap();
     assert_hit(&[Mark::UnreadChunkAssigned, Mark::OtherOrderLeftOut]);
+}
+
+/// The same, when the other copy has been written again: a rebuilt column has it in the order that
+/// was assigned, and after a restart nothing says that it was. The drive's own summaries do.
+#[test]
+fn appended_chunks_are_rebuilt_where_others_have_them_in_another_order() {
+    const FEW: u64 = 600;
+    let shape = Shape { parity: 2, zones: 60, volume_blocks: Some(FEW), ..Shape::small() };
+    let mut array = Array::create(shape, &mut Random::new(15));
+    live(&array, async |volume, _, handle| {
+        put_many(volume, handle, 3, FEW / 3, 1).await;
+        volume.flush().await.unwrap();
+        let mut segments = volume.segments();
+        segments.retain(|segment| segment.phase == SegmentPhase::Sealed);
+        for (segment, slot) in segments.iter().flat_map(|it| [(it, 2), (it, 3)]) {
+            if let Some(zone) = segment.zones[slot] {
+                // The copies that it keeps of the summaries of the two drives before it.
+                let at = ZoneAddress::new(ZoneId(zone), shape.zone_blocks - 2);
+                array.drives[slot].set_unreadable(at, BlockCount(2));
+            }
+        }
+    });
+    let all = || OpenOptions { ignore_checkpoint: true, ..OpenOptions::default() };
+    let new = new_drive(&shape, &mut Random::new(16));
+    one_life(&array, &[1], all(), async |volume, _, handle| {
+        put_all(volume, 1, 1).await;
+        volume.replace(2, attach(&new, handle), MemberUuid(uuid(7, 8))).await.unwrap();
+    })
+    .unwrap();
+    new.process_kill(1);
+    array.drives[2] = new;
+    assert_hit(&[Mark::UnreadChunkAssigned]);
+    one_life(&array, &[], all(), async |volume, _, handle| {
+        readd(volume, &array, handle, 1, 1).await.unwrap();
+        array.drives[0].set_gone(true);
+        array.drives[4].set_gone(true);
+        assert_holds(volume, FEW, 1).await;
+    })
+    .unwrap();
+    assert_hit(&[Mark::OtherOrderLeftOut]);
 }
 
 /// A re-added drive keeps the records of its former membership until its old superblock zone is
