@@ -1,4 +1,4 @@
-//! An offline checker of log-structured volumes that shares no code with the engine.
+//! An offline checker of log-structured and zoned volumes that shares no code with the engine.
 //!
 //! It reads raw drives with its own parser, written from docs/format.md, so that the document alone
 //! is the contract between engine and checker. It verifies:
@@ -17,9 +17,9 @@
 //! Fault model: drives may return anything. No media content makes the checker panic, loop, or
 //! allocate more than the zones of the drives could hold.
 //!
-//! In the order in which data meets them: `drive` reads blocks, `format` parses
-//! them, `array` finds members and segments, `verify` checks the stripes of a
-//! segment, `volume` collects the newest version of each block, `report` lists the findings.
+//! In the order in which data meets them: `drive` reads blocks, `format` parses them, `array` finds
+//! members and segments. `verify` checks the stripes of a segment, and `volume` collects the newest
+//! version of each block; `zoned` checks the zones of a zoned volume. `report` lists the findings.
 
 mod array;
 mod drive;
@@ -27,6 +27,7 @@ mod format;
 mod report;
 mod verify;
 mod volume;
+mod zoned;
 
 use std::rc::Rc;
 
@@ -34,6 +35,7 @@ use zoneweave_zoned::ZonedDevice;
 
 pub use report::{ArrayReport, Counts, Finding, Location, Problem, Report, Severity, Tally};
 pub use volume::contents::{Contents, Newest, Unavailable};
+pub use zoned::ZoneContents;
 
 use array::catalogue::read_segments;
 use array::membership::{Membership, read_membership};
@@ -54,11 +56,13 @@ pub struct Options {
     /// Compare every two versions of a block with one sequence, not only the newest ones. Takes
     /// memory for every version on media.
     pub every_version: bool,
+    /// Keep the blocks of zoned volumes in memory, for comparisons.
+    pub zone_blocks: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { array: None, findings_max: 1000, every_version: false }
+        Self { array: None, findings_max: 1000, every_version: false, zone_blocks: false }
     }
 }
 
@@ -68,6 +72,8 @@ pub struct Checked {
     pub report: Report,
     /// The contents of the volume; `None` if there is no array.
     pub contents: Option<Contents>,
+    /// The zones of a zoned volume.
+    pub zones: Vec<ZoneContents>,
 }
 
 /// Checks the array on the given drives, in any order; `None` stands for a missing drive.
@@ -85,13 +91,18 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
         }
     }
     match read_membership(drives, options.array, &mut findings).await {
-        None => Checked { report: findings.finish(), contents: None },
+        None => Checked { report: findings.finish(), contents: None, zones: Vec::new() },
         Some(membership) => check_array(membership, options, findings).await,
     }
 }
 
 async fn check_array(membership: Membership, options: Options, mut findings: Findings) -> Checked {
     findings.report.array = Some(describe(&membership));
+    if let Some(zoned) = membership.config.zoned {
+        let keep = options.zone_blocks;
+        let zones = zoned::check_zones(&membership, zoned, keep, &mut findings).await;
+        return Checked { report: findings.finish(), contents: None, zones };
+    }
     let segments = read_segments(&membership, &mut findings).await;
     let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));
     let mut versions = Versions::new(options.every_version);
@@ -110,7 +121,7 @@ async fn check_array(membership: Membership, options: Options, mut findings: Fin
     count(&versions, &mut findings);
     let segments = segments.into_values().collect();
     let contents = Contents::new(membership, codes, segments, versions);
-    Checked { report: findings.finish(), contents: Some(contents) }
+    Checked { report: findings.finish(), contents: Some(contents), zones: Vec::new() }
 }
 
 fn describe(membership: &Membership) -> ArrayReport {

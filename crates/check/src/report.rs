@@ -182,6 +182,39 @@ pub enum Problem {
         /// The block of the volume.
         lba: u64,
     },
+    /// Zones too small for the volume, or too few.
+    #[error("no zoned volume has this shape")]
+    ImpossibleVolume,
+    /// A block of a column that does not verify.
+    #[error("the block of the zone's column is damaged or out of place")]
+    ColumnBlockDamaged,
+    /// Data and parity of a zone with checksums do not match.
+    #[error("zone {zone}: data and parity that verify do not match at block {block}")]
+    ZoneParityDiffers {
+        /// The logical zone.
+        zone: u32,
+        /// The block of the first data unit.
+        block: u32,
+    },
+    /// Data and parity of a zone without checksums do not match.
+    #[error(
+        "zone {zone}: data and parity do not match at block {block}, and no checksums show which \
+         is wrong"
+    )]
+    ZoneParityUnclear {
+        /// The logical zone.
+        zone: u32,
+        /// The block of the first data unit.
+        block: u32,
+    },
+    /// A zone whose next block is damaged beyond redundancy, or that is shorter than its record.
+    #[error("zone {zone}: block {block} and those behind it are lost")]
+    ZoneCutShort {
+        /// The logical zone.
+        zone: u32,
+        /// The first lost block.
+        block: u32,
+    },
     /// An index block that does not verify.
     #[error("the index block is damaged or out of place")]
     IndexDamaged,
@@ -216,10 +249,13 @@ impl Problem {
             | Self::HeaderDamaged
             | Self::ColumnMissing { .. }
             | Self::ChunkDamaged
+            | Self::ColumnBlockDamaged
+            | Self::ZoneParityUnclear { .. }
             | Self::IndexDamaged => Severity::Damage,
             Self::NoArray
             | Self::SegmentLost
             | Self::StripeLost { .. }
+            | Self::ZoneCutShort { .. }
             | Self::RecordedAsLost { .. } => Severity::Loss,
             Self::IdentityChanged
             | Self::ConfigDiffers
@@ -231,6 +267,8 @@ impl Problem {
             | Self::SegmentAboveCeiling { .. }
             | Self::StripeTwice { .. }
             | Self::ParityDiffers { .. }
+            | Self::ImpossibleVolume
+            | Self::ZoneParityDiffers { .. }
             | Self::ChunkMissing { .. }
             | Self::IdentityMalformed
             | Self::TombstonesMalformed

@@ -8,3 +8,4 @@ mod golden;
 #[path = "../../raid/tests/golden/image.rs"]
 mod golden_image;
 mod image;
+mod zoned;

@@ -208,4 +208,8 @@ fn a_scrub_verifies_zones() {
     place.run(&scrub).exits(0).says("in 1 zones").says("no damage");
     let document = place.run(&format!("--json {scrub}")).exits(0).document("array-scrub");
     assert_eq!((&document["zones"], &document["damaged"]), (&1.into(), &0.into()));
+    let check = format!("array check {DRIVES}");
+    place.run(&check).exits(0).says("300 blocks can be read").says("clean");
+    place.run("array check d/drive0 d/drive2 d/drive3").exits(0).says("degraded");
+    place.run("array check d/drive0").exits(3).complains("needs 3 drives");
 }

@@ -10,6 +10,7 @@ mod golden;
 mod golden_array;
 #[path = "golden/image.rs"]
 mod golden_image;
+mod golden_zoned;
 mod index;
 mod raizn;
 mod recovery;

@@ -17,6 +17,8 @@ pub(crate) struct Member {
     pub(crate) state: MemberState,
     pub(crate) since_epoch: u64,
     pub(crate) superblock_zones: Vec<u32>,
+    /// Of a member of a zoned volume.
+    pub(crate) records: Vec<Placed>,
 }
 
 /// The array according to its records.
@@ -92,6 +94,7 @@ fn belongs(candidate: &Candidate, array: Array, findings: &mut Findings) -> bool
 /// Sorts drives into slots and collects the decisions of their records.
 fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -> Membership {
     let table = newest_of_all(&candidates, epoch).expect("the epoch was found in a record").clone();
+    assert!(table.epoch == epoch, "a record of the chosen epoch");
     let mut membership = Membership {
         array: table.array,
         config: table.config.clone(),
@@ -119,14 +122,19 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
             }
         };
         let slot = usize::from(own.slot);
+        assert!(slot < membership.members.len(), "records of other slots do not parse");
         if membership.members[slot].is_some() {
             findings.add(location, Problem::DuplicateMember);
             continue;
         }
         membership.take_decisions(&candidate.records, findings);
-        let Candidate { drive, superblock_zones, .. } = candidate;
+        let Candidate { drive, superblock_zones, mut records, .. } = candidate;
+        if table.config.zoned.is_none() {
+            records.clear();
+        }
         let since_epoch = table.members[slot].since_epoch;
-        membership.members[slot] = Some(Member { drive, state, since_epoch, superblock_zones });
+        membership.members[slot] =
+            Some(Member { drive, state, since_epoch, superblock_zones, records });
     }
     membership.note_missing(findings);
     membership
@@ -155,7 +163,11 @@ impl Membership {
             self.sequence_ceiling = self.sequence_ceiling.max(record.sequence_ceiling);
             self.segment_ceiling = self.segment_ceiling.max(record.segment_ceiling);
             match &record.payload {
-                Payload::State | Payload::SnapshotEnd => {}
+                Payload::State
+                | Payload::SnapshotEnd(_)
+                | Payload::Zones(_)
+                | Payload::Published(_)
+                | Payload::Rebuilt(_) => {}
                 Payload::Dead(segments) => self.dead.extend(segments),
                 Payload::Roster(roster) => {
                     if self.roster.as_ref().is_none_or(|(newest, _)| *newest < record.sequence) {

@@ -11,4 +11,4 @@ pub(crate) mod catalogue;
 mod dead;
 mod epoch;
 pub(crate) mod membership;
-mod records;
+pub(crate) mod records;

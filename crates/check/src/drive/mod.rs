@@ -13,6 +13,14 @@ use zoneweave_zoned::{
 
 use frames::Frames;
 
+use crate::format::record::Record;
+
+/// Zones that may hold superblock records.
+const SUPERBLOCK_ZONES: usize = 4;
+
+/// Blocks of each of them that are looked at.
+const LOOKED_AT: u32 = 8;
+
 /// One block with its metadata.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
@@ -54,7 +62,9 @@ impl Drive {
     pub(crate) async fn open(device: Rc<dyn ZonedDevice>, number: usize) -> Result<Self, Status> {
         let mut zones = device.report().await?;
         let frames = match device.geometry().oob {
-            OobKind::None => Some(Frames::find(&*device, &zones).await),
+            OobKind::None if !begins_zoned(&*device, &zones).await => {
+                Some(Frames::find(&*device, &zones).await)
+            }
             _ => None,
         };
         if let Some(frames) = frames {
@@ -144,4 +154,21 @@ impl Drive {
 fn split(payload: &Payload) -> impl Iterator<Item = Block> + '_ {
     let block = |(at, data)| Block { data, oob: payload.block_oob(at), framed: false };
     payload.iter_blocks().enumerate().map(block)
+}
+
+/// Whether a drive without metadata is a member of a zoned volume, which has no frames: whether one
+/// of the blocks where its superblock zones may begin is such a record.
+async fn begins_zoned(device: &dyn ZonedDevice, zones: &[ZoneInfo]) -> bool {
+    for info in zones.iter().filter(|info| info.state != ZoneState::Offline).take(SUPERBLOCK_ZONES)
+    {
+        let most = info.write_pointer.0.min(LOOKED_AT);
+        for offset in 0..most {
+            let at = ZoneAddress::new(info.zone, offset);
+            let Ok(payload) = device.read(at, BlockCount(1)).await else { continue };
+            if Record::parse(&payload.block(0), &[]).is_some() {
+                return true;
+            }
+        }
+    }
+    false
 }

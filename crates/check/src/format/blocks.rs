@@ -17,6 +17,7 @@ pub(crate) enum BlockType {
     Header = 2,
     Index = 3,
     Tombstones = 4,
+    ParityLog = 9,
 }
 
 /// The array and body of a structured block.

@@ -2,8 +2,9 @@
 
 use crate::format::blocks::{shape_within_limits, unit_of};
 use crate::format::fields::{Array, Fields};
-use crate::format::limits::VOLUME_BLOCKS_MAX;
+use crate::format::limits::{VOLUME_BLOCKS_MAX, ZONE_CAPACITY_MAX};
 use crate::format::shape::{Scheme, Shape};
+use crate::format::zoned::ZonedConfig;
 
 /// The configuration of an array, fixed when it is created.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,8 @@ pub(crate) struct Config {
     pub(crate) zone_capacity: u32,
     pub(crate) zones: u32,
     pub(crate) volume_blocks: u64,
+    /// Of a zoned volume.
+    pub(crate) zoned: Option<ZonedConfig>,
 }
 
 /// The configuration in the array part and the volume part of a record, if each field is in its
@@ -48,6 +51,35 @@ pub(crate) fn parse_config(owner: Array, array: Fields<'_>, volume: Fields<'_>) 
         zone_capacity: capacity,
         zones,
         volume_blocks,
+        zoned: None,
+    })
+}
+
+/// As [`parse_config`], of an array with a zoned volume. Ranges that depend on each other are
+/// checked where the volume is.
+pub(crate) fn parse_zoned(owner: Array, array: Fields<'_>, volume: Fields<'_>) -> Option<Config> {
+    let scheme = Scheme::parse(array.u8(0), array.u8(1), array.u8(2))?;
+    let (capacity, name_bytes) = (array.u32(40), usize::from(array.u8(7)));
+    let legal = array.u8(3) == 0
+        && array.u8(2) == 0
+        && (1..=2).contains(&scheme.parity_chunks)
+        && capacity <= ZONE_CAPACITY_MAX
+        && name_bytes <= 32
+        && is_shard(owner, array.u8(4), array.u8(5));
+    if !legal {
+        return None;
+    }
+    let name = array.bytes::<32>(8);
+    Some(Config {
+        shape: Shape::without_segments(scheme),
+        tabled: false,
+        entry_bytes: 0,
+        durability: 0,
+        name: str::from_utf8(&name[..name_bytes]).ok()?.to_owned(),
+        zone_capacity: capacity,
+        zones: array.u32(44),
+        volume_blocks: 0,
+        zoned: Some(ZonedConfig::parse(volume)?),
     })
 }
 

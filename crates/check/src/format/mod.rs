@@ -15,3 +15,4 @@ pub(crate) mod parity;
 pub(crate) mod record;
 pub(crate) mod roster;
 pub(crate) mod shape;
+pub(crate) mod zoned;

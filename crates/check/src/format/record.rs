@@ -1,10 +1,11 @@
 //! Superblock records: docs/format.md section 4.
 
 use crate::format::blocks::{BlockType, Oob, Place, open_envelope};
-use crate::format::config::{Config, parse_config};
+use crate::format::config::{Config, parse_config, parse_zoned};
 use crate::format::fields::{Array, Fields};
 use crate::format::limits::GROUP_ROWS_MAX;
 use crate::format::roster::Roster;
+use crate::format::zoned::{self, Metadata, Rebuilt, ZoneState};
 
 const HEAD_BYTES: usize = 64;
 
@@ -13,8 +14,11 @@ const ARRAY_BYTES: usize = 1072;
 /// The volume kind of a log-structured volume.
 const LOG: u8 = 1;
 
-/// Bytes of the volume part of such a volume.
-const LOG_BYTES: usize = 32;
+/// The volume kind of a zoned volume.
+const ZONED: u8 = 2;
+
+/// Bytes of the volume part.
+const VOLUME_BYTES: usize = 32;
 
 /// The state of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +50,13 @@ pub(crate) enum Payload {
     State,
     Dead(Vec<u64>),
     Seals(Vec<Seal>),
-    SnapshotEnd,
+    /// How many records directly before it belong to the snapshot.
+    SnapshotEnd(u32),
     Roster(Roster),
+    Zones(Vec<ZoneState>),
+    /// The published mount.
+    Published(u64),
+    Rebuilt(Rebuilt),
 }
 
 /// A membership of the array. After a forced start two may have the same number.
@@ -84,6 +93,13 @@ impl Record {
     pub(crate) fn parse(block: &[u8], oob: &[u8]) -> Option<Self> {
         let (array, body) = open_envelope(block, BlockType::Superblock)?;
         let record = Self::parse_body(array, body)?;
+        if record.config.zoned.is_some() {
+            // Drives of zoned volumes may have no metadata.
+            let (sequence, slot) = (record.sequence, record.slot);
+            let is_one = |found: Metadata| found.is_of_record(sequence, slot);
+            let in_place = oob.is_empty() || Metadata::parse(array, oob, block).is_some_and(is_one);
+            return in_place.then_some(record);
+        }
         let oob = Oob::parse(array, oob, block, record.config.shape.scheme.data_chunks)?;
         let in_place = oob.place == Place::Superblock
             && oob.generation == record.sequence
@@ -96,13 +112,22 @@ impl Record {
         let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
         let fields = Fields(head);
         let (array_part, rest) = rest.split_at_checked(ARRAY_BYTES)?;
-        let (volume_part, payload) = rest.split_at_checked(LOG_BYTES)?;
+        let (volume_part, payload) = rest.split_at_checked(VOLUME_BYTES)?;
         let lengths = [fields.u16(52), fields.u16(54), fields.u16(56)].map(usize::from);
-        if fields.u8(50) != LOG || lengths != [ARRAY_BYTES, LOG_BYTES, payload.len()] {
+        if lengths != [ARRAY_BYTES, VOLUME_BYTES, payload.len()] {
             return None;
         }
         let (of_array, of_volume) = (Fields(array_part), Fields(volume_part));
-        let config = parse_config(array, of_array, of_volume)?;
+        let config = match fields.u8(50) {
+            LOG => parse_config(array, of_array, of_volume)?,
+            ZONED => parse_zoned(array, of_array, of_volume)?,
+            _ => return None,
+        };
+        // The mount ceiling of a zoned volume, which has no segments.
+        let (sequence_ceiling, segment_ceiling) = match config.zoned {
+            Some(_) => (of_volume.u64(0), 0),
+            None => (of_volume.u64(8), of_volume.u64(16)),
+        };
         let columns = config.shape.columns();
         let slot = fields.u8(48);
         if u32::from(slot) >= columns {
@@ -116,8 +141,8 @@ impl Record {
             member: fields.bytes(32),
             slot,
             members: (0..columns).map(member).collect::<Option<_>>()?,
-            sequence_ceiling: of_volume.u64(8),
-            segment_ceiling: of_volume.u64(16),
+            sequence_ceiling,
+            segment_ceiling,
             payload: parse_payload(fields.u8(49), payload, &config)?,
             config,
         })
@@ -135,13 +160,21 @@ fn parse_member(fields: Fields<'_>) -> Option<MemberEntry> {
 }
 
 fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
+    let is_zoned = config.zoned.is_some();
+    let columns = config.shape.columns();
     match kind {
         0 if bytes.is_empty() => Some(Payload::State),
+        3 if bytes.len() == 4 => Some(Payload::SnapshotEnd(Fields(bytes).u32(0))),
+        zoned::ZONES if is_zoned => ZoneState::parse_all(bytes, columns).map(Payload::Zones),
+        zoned::PUBLISHED if is_zoned && bytes.len() == 8 => {
+            Some(Payload::Published(Fields(bytes).u64(0)))
+        }
+        zoned::REBUILT if is_zoned => Rebuilt::parse(bytes, columns).map(Payload::Rebuilt),
+        _ if is_zoned => None,
         1 if bytes.len().is_multiple_of(8) => {
             Some(Payload::Dead(bytes.chunks_exact(8).map(|id| Fields(id).u64(0)).collect()))
         }
         2 if !bytes.is_empty() => parse_seals(bytes).map(Payload::Seals),
-        3 if bytes.len() == 4 => Some(Payload::SnapshotEnd),
         // The checker reads every index run, so it needs no checkpoint.
         4 if bytes.len() == 64 => Some(Payload::State),
         5 if !bytes.is_empty() => {

@@ -165,6 +165,13 @@ impl Shape {
         })
     }
 
+    /// The shape of an array without segments.
+    pub(crate) fn without_segments(scheme: Scheme) -> Self {
+        let (chunk_blocks, group_rows) = (1, 1);
+        let (span_rows, span_blocks, spans, rows) = (0, 0, 0, 0);
+        Self { scheme, unit: 1, chunk_blocks, group_rows, span_rows, span_blocks, spans, rows }
+    }
+
     /// n.
     pub(crate) fn columns(&self) -> u32 {
         self.scheme.columns()

@@ -57,6 +57,28 @@ impl Found {
     }
 }
 
+impl Found {
+    /// Refuses to report data as lost only because its drives were not named.
+    ///
+    /// # Errors
+    /// If the drives are too few to read the volume.
+    pub(crate) fn refuse_few_named(&self) -> Result<(), CliError> {
+        let slots = 0..self.membership.members.len();
+        let present = slots.filter(|slot| self.position_of(*slot).is_some()).count();
+        let needed = self.membership.config.scheme.data();
+        match present < needed {
+            true => {
+                let name = self.membership.config.name.clone();
+                Err(CliError::FewNamed {
+                    name,
+                    why: format!("it needs {needed} drives to be read"),
+                })
+            }
+            false => Ok(()),
+        }
+    }
+}
+
 /// Surveys drives; `None` if fewer of them belong to arrays with a zoned volume than to others.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
 use crate::start::{Contact, Located, find, refuse_two};
 use crate::status::{ArrayStatus, Health, inactive_status};
+use crate::zoned;
 
 /// Findings collected before ranges are merged, about 20 MB.
 const FINDINGS_FOR_RANGES: usize = 1 << 16;
@@ -39,19 +40,21 @@ struct Checked<'a> {
 
 pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    let (located, contact) = find(&session, &request.drives)?;
-    refuse_two(&located.survey)?;
-    match contact {
-        // Copies and former members are not being written.
-        Contact::Nobody | Contact::Copies(_) | Contact::Former(..) => {}
-        Contact::Silent(error) => return Err(error),
-        Contact::Server(client) => {
+    let zoned = zoned::find(&session, &request.drives)?;
+    match &zoned {
+        Some(found) => {
+            refuse_served(found.contact(), &found.membership.config.name)?;
+            found.refuse_few_named()?;
+        }
+        None => {
+            let (located, contact) = find(&session, &request.drives)?;
+            refuse_two(&located.survey)?;
             let record = located.survey.membership.as_ref();
             let name = record.map(|record| record.config.name.clone()).unwrap_or_default();
-            return Err(CliError::Served { name, socket: client.socket().to_owned() });
+            refuse_served(contact, &name)?;
+            refuse_few_named(&located)?;
         }
     }
-    refuse_few_named(&located)?;
     // Locked, so that no server starts meanwhile. Opening writes nothing.
     let drives = session.open_some(&request.drives, Access::Exclusive)?;
     for unopened in &drives.unopened {
@@ -68,7 +71,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     report.findings_omitted += report.findings.len().saturating_sub(request.findings) as u64;
     report.findings.truncate(request.findings);
     output.result("array-check", &Checked { drives: labels.clone(), report: &report }, |output| {
-        tell(&report, &lines, request.findings, output);
+        tell(&report, &lines, request.findings, zoned.is_some(), output);
     });
     if report.array.is_none() {
         return Ok(Exit::NotFound);
@@ -78,6 +81,19 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
         (0, false) => Exit::Failed,
         _ => Exit::DataLost,
     })
+}
+
+/// Refuses an array that a server writes to.
+fn refuse_served(contact: Contact, name: &str) -> Result<(), CliError> {
+    match contact {
+        // Copies and former members are not being written.
+        Contact::Nobody | Contact::Copies(_) | Contact::Former(..) => Ok(()),
+        Contact::Silent(error) => Err(error),
+        Contact::Server(client) => {
+            let (name, socket) = (name.to_owned(), client.socket().to_owned());
+            Err(CliError::Served { name, socket })
+        }
+    }
 }
 
 /// Refuses to report data as lost only because its drives were not named. If every slot's drive
@@ -96,7 +112,7 @@ fn refuse_few_named(located: &Located) -> Result<(), CliError> {
     }
 }
 
-fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
+fn tell(report: &Report, lines: &[Line], most: usize, is_zoned: bool, output: &Output) {
     if let Some(array) = &report.array {
         output.line(format_args!(
             "{}  {}+{}  {}",
@@ -111,6 +127,16 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
     let left = tally.notes + tally.damage + tally.losses + tally.violations - told;
     if left > 0 {
         output.line(format_args!("and {left} more; see --findings"));
+    }
+    if is_zoned {
+        output.line(format_args!(
+            "{} stripes, {} blocks verified, {} reconstructed; {} blocks can be read",
+            counts.stripes,
+            counts.verified_blocks,
+            counts.reconstructed_blocks,
+            counts.mapped_blocks
+        ));
+        return tell_verdict(report, output);
     }
     output.line(format_args!(
         "{} segments, {} stripes, {} chunk blocks verified, {} reconstructed; {} blocks of the \
@@ -129,6 +155,11 @@ fn tell(report: &Report, lines: &[Line], most: usize, output: &Output) {
             counts.doubtful_stripes
         ));
     }
+    tell_verdict(report, output);
+}
+
+fn tell_verdict(report: &Report, output: &Output) {
+    let (counts, tally) = (&report.counts, &report.tally);
     let verdict = if report.clean {
         output.paint(Tone::Good, "clean")
     } else {

@@ -22,7 +22,7 @@ mod life;
 mod split_brain;
 pub(super) mod stops;
 mod tally;
-mod verify;
+pub(crate) mod verify;
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -174,7 +174,7 @@ async fn compare(contents: &Contents, found: &[Found]) {
 /// Checks that the checker finds no damage on drives without faults other than slowness. (A failed
 /// write may leave a part of a chunk, and blocks appended after that are out of place for the
 /// checker.) A missing majority is reported for every array that was started by force.
-fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
+pub(crate) fn assert_no_damage(harness: &Harness, findings: &[Finding]) {
     let forced = harness.forced.get();
     let damage = |finding: &&Finding| {
         let expected = forced && finding.problem == Problem::NoMajority;

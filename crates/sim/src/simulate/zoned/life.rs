@@ -10,7 +10,8 @@ use zoneweave_runtime::{Executor, Handle, VirtualTime};
 
 use super::actor::Actor;
 use super::harness::ZonedHarness;
-use super::verify::{verify_ended, verify_quiet, verify_recovered};
+use super::verify::{check_offline, find_all, verify_ended, verify_quiet, verify_recovered};
+use super::zone::FoundZone;
 use crate::simulate::drives::slots::Origin;
 use crate::simulate::run::stops::{Ended, IDLE, Steps, prepare, stop};
 use crate::simulate::scenario::{Life, Since, Stop};
@@ -34,12 +35,16 @@ pub(super) fn live(harness: &Rc<ZonedHarness>, life: &Life) {
         be_refused(harness, away);
     }
     let away = prepare(&harness.base, life);
+    if life.checked {
+        check_offline(harness, &away, &[]);
+    }
     let executor = Executor::new(Rc::new(VirtualTime::new()));
     let handle = executor.handle();
     let serving = Rc::new(Cell::new(false));
     let volume = RefCell::new(None);
     let mut steps = Steps::new(&harness.base, life, handle.clone(), serving.clone(), &|| {});
-    let main = Main { harness, life, away: &away, handle: &handle, serving: &serving };
+    let last = RefCell::default();
+    let main = Main { harness, life, away: &away, handle: &handle, serving: &serving, last: &last };
     let ended = executor.run_until(main.run(&volume), || steps.step());
     harness.base.count(|tally| tally.steps += steps.taken());
     if let Some(volume) = &*volume.borrow() {
@@ -48,6 +53,9 @@ pub(super) fn live(harness: &Rc<ZonedHarness>, life: &Life) {
     let started = volume.take().is_some();
     stop(&harness.base, life, &away, Ended { by_itself: ended == Some(End::InOrder), started });
     drop(executor);
+    if ended == Some(End::InOrder) {
+        check_offline(harness, &BTreeSet::new(), &last.take());
+    }
 }
 
 /// Checks that a start with too few drives is refused.
@@ -79,6 +87,8 @@ struct Main<'a> {
     away: &'a BTreeSet<usize>,
     handle: &'a Handle,
     serving: &'a Cell<bool>,
+    /// The zones before an orderly end.
+    last: &'a RefCell<Vec<FoundZone>>,
 }
 
 impl Main<'_> {
@@ -104,6 +114,9 @@ impl Main<'_> {
         }
         verify_quiet(self.harness, &volume).await;
         self.harness.observe(&volume);
+        if !self.harness.base.may_fail() {
+            *self.last.borrow_mut() = find_all(&volume).await;
+        }
         let begun = self.harness.oracle.borrow().begin_flush();
         volume.close().await;
         if !self.harness.base.may_fail() {

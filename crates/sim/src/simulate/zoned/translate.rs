@@ -94,7 +94,6 @@ impl Translation {
             split_brain: None,
             foreign_drives: 0,
             spares: Vec::new(),
-            checked: false,
             ..std::mem::take(life)
         };
         life.meanwhile.retain(|action| self.is_covered(action));

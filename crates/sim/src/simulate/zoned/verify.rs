@@ -1,9 +1,12 @@
-//! Checks after a recovery, on an idle volume, and after its end.
+//! Checks after a recovery, on an idle volume, after its end, and of the drives without it.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use zoneweave_check::{Finding, Options, Severity, check};
+use zoneweave_emulator::{FaultPlan, Immediate};
 use zoneweave_raid::raizn::Volume;
-use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{
     BlockCount, Payload, Status, ZoneAddress, ZoneAttributes, ZoneInfo, ZoneState, ZonedDevice,
     ZonedDeviceExt,
@@ -13,7 +16,9 @@ use super::harness::ZonedHarness;
 use super::oracle::ZonedOracle;
 use super::zone::FoundZone;
 use crate::pattern::version_of;
+use crate::simulate::drives::attach::attach_to;
 use crate::simulate::oracle::Survives;
+use crate::simulate::run::verify::assert_no_damage;
 
 /// Virtual time in which background work ends.
 const SETTLING: Nanos = Nanos::from_secs(10);
@@ -123,6 +128,43 @@ pub(crate) async fn verify_ended(harness: &ZonedHarness, handle: &Handle) {
         let pending = drive.ram.in_flight();
         assert!(pending.is_empty(), "commands to slot {slot} outlive the volume: {pending:?}");
     }
+}
+
+/// Runs the offline checker, which shares no code with the engine. It must find no contradictions
+/// on media, no damage on undamaged drives, and after an orderly end the zones as the engine
+/// reported them.
+pub(crate) fn check_offline(harness: &ZonedHarness, away: &BTreeSet<usize>, found: &[FoundZone]) {
+    let base = &harness.base;
+    let drives = base.drives.borrow();
+    if base.shape.beyond || !drives.undamaged() || !drives.is_clean() {
+        return;
+    }
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let handle = executor.handle();
+    // Copies: attaching the drives themselves would detach them from the engine.
+    let copies: Vec<_> = drives.in_slots.iter().map(|drive| drive.ram.fork(Immediate)).collect();
+    let devices = copies.iter().enumerate().map(|(slot, copy)| {
+        copy.faults(FaultPlan::clear);
+        let copy = attach_to(&base.shape, copy, &handle);
+        (!away.contains(&slot)).then_some(copy)
+    });
+    let options = Options { zone_blocks: true, ..Options::default() };
+    let checked = executor.run(check(devices.collect(), options));
+    let bad = |finding: &&Finding| finding.severity == Severity::Violation;
+    let bad: Vec<_> = checked.report.findings.iter().filter(bad).take(3).collect();
+    assert!(bad.is_empty(), "the checker finds contradictions, such as {bad:?}");
+    assert!(checked.report.array.is_some(), "the checker finds no array");
+    assert_no_damage(base, &checked.report.findings);
+    for (zone, (found, checked)) in (0..).zip(found.iter().zip(checked.zones)) {
+        let payload = Payload { data: checked.data, oob: bytes::Bytes::new() };
+        let blocks = versions(zone, &payload);
+        assert!(
+            blocks == found.blocks && checked.is_full == found.is_full,
+            "the checker finds {blocks:?} in zone {zone}, full: {}, and the engine {found:?}",
+            checked.is_full
+        );
+    }
+    base.count(|tally| tally.offline_checks += 1);
 }
 
 /// A length in blocks.
