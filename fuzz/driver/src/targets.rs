@@ -2,6 +2,7 @@
 
 use zoneweave_filestore::format::fuzzing as filestore;
 use zoneweave_raid::log::format::fuzzing as format;
+use zoneweave_raid::raizn::fuzzing as raizn;
 
 /// A named body with the inputs mutation starts from.
 pub struct Target {
@@ -31,10 +32,16 @@ pub const TARGETS: &[Target] = &[
     Target { name: "format_tombstone", body: format::tombstone, seeds: format::tombstone_seeds },
     Target { name: "format_checkpoint", body: format::checkpoint, seeds: format::checkpoint_seeds },
     Target { name: "format_oob", body: format::oob, seeds: format::oob_seeds },
+    Target { name: "format_zoned", body: raizn::zoned, seeds: raizn::zoned_seeds },
     Target {
         name: "array_image",
         body: zoneweave_sim::hostile::image,
         seeds: zoneweave_sim::hostile::image_seeds,
+    },
+    Target {
+        name: "zoned_image",
+        body: zoneweave_sim::hostile::zoned_image,
+        seeds: zoneweave_sim::hostile::zoned_image_seeds,
     },
     Target { name: "filestore_record", body: filestore::record, seeds: filestore::record_seeds },
     Target { name: "filestore_tag", body: filestore::tag, seeds: filestore::tag_seeds },

@@ -40,6 +40,7 @@ pub(crate) mod write;
 pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
+pub use format::fuzzing;
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{Survey, membership_of, survey};
 pub use replace::{ReplaceError, check_fit};

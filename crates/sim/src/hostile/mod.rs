@@ -6,6 +6,7 @@
 //! - `images` provides a small array, made by the engine, in one of many states.
 //! - `mutate` changes its drives: blocks are damaged, moved and exchanged, fields get extreme
 //!   values under correct checksums, zones and drives change.
+//! - `zoned` does the same with zoned volumes.
 //! - This file starts the array, reads, writes, scrubs, closes and starts it again; then the
 //!   offline checker reads it.
 //!
@@ -15,6 +16,7 @@
 mod images;
 mod input;
 mod mutate;
+mod zoned;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -26,6 +28,8 @@ use zoneweave_zoned::{BlockCount, BlockDevice, Lba, blocks_in_use, zero_blocks};
 
 use images::with_image;
 use input::Input;
+
+pub use zoned::{zoned_image, zoned_image_seeds};
 
 /// Upper bound of steps with one array, many times the usual count.
 const STEPS_MAX: u64 = 2_000_000;

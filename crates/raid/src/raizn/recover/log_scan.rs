@@ -121,7 +121,7 @@ impl Core {
                     usize::from(parity) < layout.scheme().parity()
                         && end < layout.zone_blocks()
                         && end % layout.stripe_blocks() != 0
-                        && within + header.blocks() <= layout.unit()
+                        && within.saturating_add(header.blocks()) <= layout.unit()
                 }
                 LogKind::Relocated { at } => {
                     at.saturating_add(header.blocks()) <= layout.column_blocks()

@@ -1,0 +1,132 @@
+//! Fuzz target body of the decoders of zoned volumes: records with the states of zones, headers of
+//! the parity log, and metadata of blocks.
+//!
+//! Arbitrary bytes must not panic a decoder, and what decodes is encoded and decodes again to the
+//! same value. A checksum is hard to hit by chance, so the first byte selects a structure, and the
+//! others are tried as they are and as its fields under a correct checksum.
+
+use zoneweave_journal::Seed;
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES};
+
+use crate::array::format::config::{ArrayConfig, Checksums, VolumeKind, ZonedConfig};
+use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope};
+use crate::array::format::record::VolumeBody;
+use crate::raizn::format::body::{Mount, PublishedMount, RebuiltZones, ZoneRecords, ZonedBody};
+use crate::raizn::format::log_record::{LogHeader, LogKind};
+use crate::raizn::format::metadata::{BlockMetadata, Kind};
+use crate::raizn::format::zone_record::{Junk, ZoneRecord};
+use crate::scheme::{Column, Scheme};
+use crate::shards::Shard;
+
+const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
+
+/// Body kinds of records.
+const KINDS: [u8; 6] = [0, 3, 16, 17, 18, 255];
+
+fn config() -> ArrayConfig {
+    ArrayConfig {
+        array: ARRAY,
+        name: "fuzzed".to_owned(),
+        scheme: Scheme::new(3, 2).expect("a possible scheme"),
+        write_unit: BlockCount(1),
+        zone_capacity: BlockCount(1 << 20),
+        zones: 1 << 16,
+        shard: Shard::WHOLE,
+        volume: VolumeKind::Zoned(ZonedConfig { unit_blocks: 16, checksums: Checksums::Metadata }),
+    }
+}
+
+/// Decodes one of the structures.
+///
+/// # Panics
+/// If a decoder breaks an invariant.
+pub fn zoned(input: &[u8]) {
+    let Some((which, rest)) = input.split_first() else { return };
+    match which % 8 {
+        6 => log_header(rest),
+        7 => metadata(rest),
+        kind => record_body(KINDS[usize::from(kind)], rest),
+    }
+}
+
+fn record_body(kind: u8, bytes: &[u8]) {
+    let config = config();
+    let Ok(body) = ZonedBody::decode(kind, bytes, &config) else { return };
+    let encoded = body.encode();
+    let again = ZonedBody::decode(body.kind(), &encoded, &config);
+    assert!(again.as_ref() == Ok(&body), "{body:?} decodes again to {again:?}");
+}
+
+fn log_header(bytes: &[u8]) {
+    let _ = LogHeader::decode(bytes, ARRAY);
+    let mut block = vec![0; BLOCK_BYTES];
+    let most = BLOCK_BYTES - Envelope::BYTES;
+    let length = bytes.len().min(most);
+    block[Envelope::BYTES..Envelope::BYTES + length].copy_from_slice(&bytes[..length]);
+    Envelope::seal(&mut block, BlockType::ParityLog, ARRAY, length);
+    let Ok(header) = LogHeader::decode(&block, ARRAY) else { return };
+    let again = LogHeader::decode(&header.encode(ARRAY), ARRAY);
+    assert!(again.as_ref() == Ok(&header), "{header:?} decodes again to {again:?}");
+    // Any answer will do.
+    let _ = header.verifies(Seed::of(ARRAY.0), 0, bytes);
+}
+
+fn metadata(bytes: &[u8]) {
+    let seed = Seed::of(ARRAY.0);
+    let (oob, data) = bytes.split_at(bytes.len().min(OOB_BYTES));
+    let Some(found) = BlockMetadata::open(seed, oob, data) else { return };
+    let sealed = found.seal(seed, data);
+    assert!(BlockMetadata::open(seed, &sealed, data) == Some(found), "{found:?}");
+}
+
+/// Valid inputs.
+#[must_use]
+pub fn zoned_seeds() -> Vec<Vec<u8>> {
+    let junk = |column, start, end| Junk { column: Column(column), start, end };
+    let zone = ZoneRecord {
+        generation: 4,
+        finished: Some(77),
+        junk: vec![junk(0, 1, 5), junk(0, 9, 12), junk(3, 0, 1)],
+        ..ZoneRecord::new(9)
+    };
+    let resetting = ZoneRecord { generation: 5, resetting: true, ..ZoneRecord::new(10) };
+    let rebuilt = RebuiltZones { column: Column(1), first: 0, bits: vec![0xA5; 32] };
+    let bodies = [
+        ZonedBody::State,
+        ZonedBody::SnapshotEnd { records: 3 },
+        ZonedBody::Zones(ZoneRecords(vec![zone, resetting])),
+        ZonedBody::Published(PublishedMount(Mount(12))),
+        ZonedBody::Rebuilt(rebuilt),
+    ];
+    let selected = |which: u8, bytes: &[u8]| [&[which][..], bytes].concat();
+    let bodies = (0..).zip(bodies).map(|(which, body)| selected(which, &body.encode()));
+    let kinds = [LogKind::Parity { parity: 1, end: 77, within: 5 }, LogKind::Relocated { at: 12 }];
+    let headers = kinds.map(|kind| {
+        let sums = vec![[1, 2], [3, 4]];
+        let header = LogHeader { zone: 4, generation: 2, mount: Mount(9), kind, sums };
+        selected(6, &header.encode(ARRAY)[Envelope::BYTES..])
+    });
+    let data = [7; BLOCK_BYTES];
+    let parity = BlockMetadata { sum: 5, zone: 3, generation: 9, block: 17, kind: Kind::Parity };
+    let sealed = parity.seal(Seed::of(ARRAY.0), &data);
+    let block = selected(7, &[&sealed[..], &data].concat());
+    bodies.chain(headers).chain([block]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_decode_and_changed_seeds_do_no_harm() {
+        for seed in zoned_seeds() {
+            zoned(&seed);
+            for at in 0..seed.len().min(400) {
+                let mut changed = seed.clone();
+                changed[at] ^= 0x81;
+                zoned(&changed);
+                zoned(&changed[..at]);
+            }
+        }
+    }
+}
