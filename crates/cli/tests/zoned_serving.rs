@@ -52,7 +52,7 @@ fn a_drive_is_failed_replaced_and_rebuilt_by_the_server() {
     assert_eq!(status["server"]["zoned"]["zones"]["closed"], 1);
     assert_eq!(status["server"].get("segments_total"), None);
     place.run("array fail d/drive0 --slot 0").exits(0);
-    place.run("array scrub d/drive1").exits(0).says("no damage");
+    place.run("array scrub d/drive4").exits(0).says("no damage");
     assert!(server.stop().contains("all acknowledged writes are on the drives"));
     // Of the four drives now, the array can do without the first.
     assert!(read(&place, "d/drive4 d/drive2 d/drive3", 3) == data);
