@@ -1,4 +1,5 @@
-//! An offline checker of log-structured and zoned volumes that shares no code with the engine.
+//! An offline checker of log-structured and zoned volumes, and of file stores, that shares no code
+//! with the engine.
 //!
 //! It reads raw drives with its own parser, written from docs/format.md, so that the document alone
 //! is the contract between engine and checker. It verifies:
@@ -25,6 +26,7 @@ mod array;
 mod drive;
 mod format;
 mod report;
+mod store;
 mod verify;
 mod volume;
 mod zoned;
@@ -34,6 +36,7 @@ use std::rc::Rc;
 use zoneweave_zoned::ZonedDevice;
 
 pub use report::{ArrayReport, Counts, Finding, Location, Problem, Report, Severity, Tally};
+pub use store::{StoreCounts, StoreFinding, StoreProblem, StoreReport, check_store};
 pub use volume::contents::{Contents, Newest, Unavailable};
 pub use zoned::ZoneContents;
 

@@ -38,6 +38,10 @@ fn exercise(place: &Place, store: &str) {
     fs_verb(&format!("mv {store} /db/000001.sst /db/000002.sst")).exits(0);
     fs_verb(&format!("cat {store} /db/000001.sst")).exits(3).complains("no such file");
     fs_verb(&format!("rm {store} /db/archive")).exits(4).complains("not empty");
+    let checked = fs_verb(&format!("--json check {store}")).exits(0).document("fs-check");
+    assert_eq!((&checked["clean"], &checked["counts"]["files"]), (&true.into(), &1.into()));
+    assert_eq!(checked["counts"]["bytes"], data.len());
+    fs_verb(&format!("check {store}")).exits(0).says("1 files, 3 directories").says("clean");
     let get = format!("get {store} /db/000002.sst out");
     fs_verb(&get).exits(0);
     assert!(fs::read(place.path("out")).unwrap() == data, "another content");
@@ -58,6 +62,7 @@ fn files_of_a_store_on_a_drive_are_kept_between_commands() {
     for options in ["", "--without-metadata"] {
         let place = with_drives(options);
         place.run("fs ls d/drive4").exits(3).complains("make one first");
+        place.run("fs check d/drive4").exits(3).says("no file store");
         place.run("fs mkfs d/drive4 --label test").exits(0).says("made a file store");
         exercise(&place, "d/drive4");
         place.run("--json fs df d/drive4").exits(0).says("\"label\": \"test\"");

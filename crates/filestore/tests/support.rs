@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use zoneweave_check::{StoreReport, check_store};
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_filestore::{FileStore, FormatOptions, OpenOptions, OpenReport};
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
@@ -68,4 +69,13 @@ pub(crate) async fn read_all(store: &FileStore, path: &str) -> Vec<u8> {
     let count = reader.read_at(0, &mut data).await.unwrap();
     assert_eq!(count, data.len());
     data
+}
+
+/// What the independent checker says of a store that nobody has open.
+pub(crate) fn check_offline(drive: &RamDrive) -> StoreReport {
+    let executor = Executor::new(Rc::new(VirtualTime::new()));
+    let device = drive.attach(&executor.handle());
+    let report = executor.run(check_store(device, 1000));
+    drive.process_kill(0);
+    report
 }

@@ -61,7 +61,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// Further imports of tests. Free, but on record: a new line here is a decision.
 const TEST_IMPORTS: &[(&str, &[&str])] = &[
     ("journal", &["emulator"]),
-    ("filestore", &["emulator"]),
+    ("filestore", &["emulator", "check"]),
     ("raid", &["emulator", "check"]),
     ("check", &["emulator", "erasure", "raid"]),
     ("linux", &["raid", "check", "erasure"]),

@@ -4,8 +4,8 @@
 //! 2. Compare with the zones of the drive: a zone that no record knows holds garbage.
 //! 3. Scan the open zones for blocks that no record knows ([`tail`](super::tail)).
 //! 4. Flush, so that nothing that is served from now on is lost by a later power failure.
-//! 5. Write a snapshot to the other metadata zone: the blocks found are on record.
-//! 6. Reset what is not needed, finish what cannot go on, and serve users.
+//! 5. Reset what is not needed, and finish what cannot go on.
+//! 6. Write a snapshot to the other metadata zone: the blocks found are on record. Serve users.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -179,17 +179,20 @@ impl Core {
             next_sequence: log.next_sequence,
         });
         assert!(core.state().journal.items.is_empty(), "a change before users are served");
-        let written = core.write_snapshot(twin_log).await;
-        written.map_err(|reason| match reason {
-            StopReason::Journal(status) => OpenError::Device(status),
-            StopReason::MetadataFull | StopReason::Closed => OpenError::MetadataFull,
-        })?;
+        // A power failure may take the last blocks of full zones, which are active again then: the
+        // snapshot needs an active zone itself. What is reset here has no block that the records
+        // name, and these are durable.
         for zone in to_reset {
             core.clone().reset(zone).await;
         }
         for zone in to_finish {
             core.finish(zone).await;
         }
+        let written = core.write_snapshot(twin_log).await;
+        written.map_err(|reason| match reason {
+            StopReason::Journal(status) => OpenError::Device(status),
+            StopReason::MetadataFull | StopReason::Closed => OpenError::MetadataFull,
+        })?;
         core.run_reclaim();
         Ok((core, log.report))
     }

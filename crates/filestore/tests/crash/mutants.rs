@@ -58,7 +58,8 @@ fn every_mutant_dies() {
 #[test]
 fn every_mark_is_reached() {
     crate::basics::space_is_reclaimed_until_everything_is_live();
-    for seed in 1..400 {
+    // The last one ends between a snapshot and a reset that began before it.
+    for seed in (1..400).chain([12_291]) {
         history(seed);
         rotten_history(seed);
     }

@@ -2,6 +2,7 @@
 //! unreadable that was not in a block that rotted.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use zoneweave_emulator::{BlockPart, Damage};
 use zoneweave_filestore::format::BlockLayout;
@@ -12,7 +13,7 @@ use zoneweave_zoned::{ZoneAddress, ZoneId};
 
 use super::model::{Entry, File, Model};
 use super::{History, number};
-use std::rc::Rc;
+use crate::support::check_offline;
 
 /// Bytes that are read at once: the borders of damage are known to within as many.
 const STEP: usize = 32;
@@ -38,6 +39,8 @@ pub(crate) fn rotten_history(seed: u64) {
         history.live();
     }
     let rotten = history.rot();
+    let checked = check_offline(&history.drive);
+    assert!(checked.tally.violations == 0, "damage is no contradiction: {checked:?}");
     let unknown_before = marks_of(Mark::EndsUnknown);
     let (first, report) = history.look();
     let payload = BlockLayout::for_drive(history.drive.geometry().oob).payload_bytes() as u64;
@@ -48,6 +51,8 @@ pub(crate) fn rotten_history(seed: u64) {
     let told = report.damaged_blocks + report.unclaimed_blocks;
     assert!(told <= rotten, "{report:?}, {rotten} rotted");
     assert!(missing <= told + report.cut_off_blocks, "{missing} lost, {report:?}");
+    let is_damaged = told > 0 || total(|cost| cost.unreadable_bytes) > 0;
+    assert!(checked.clean != is_damaged, "{report:?}, and the checker says {checked:?}");
     let (second, later) = history.look();
     assert_eq!((later.damaged_blocks, later.unclaimed_blocks), (0, 0));
     // Behind a block that was cut, the borders of damage are unknown, and more is unreadable.

@@ -2,6 +2,7 @@
 //!
 //! The store is opened in this process for one command, so nothing else may have it open.
 
+mod check;
 mod data;
 mod list;
 mod mkfs;
@@ -46,6 +47,8 @@ pub(crate) enum Verb {
     Mkdir(names::MakeDirectories),
     /// Give a file another name
     Ln(names::Link),
+    /// Verify every block of a store that is not in use, and its metadata
+    Check(check::Check),
 }
 
 /// The place of a store.
@@ -68,6 +71,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Mv(rename) => names::rename(&rename, output),
         Verb::Mkdir(make) => names::make_directories(&make, output),
         Verb::Ln(link) => names::link(&link, output),
+        Verb::Check(check) => check::run(&check, output),
     }
 }
 
