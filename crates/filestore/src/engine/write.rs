@@ -116,9 +116,13 @@ impl Core {
                 self.writes_ended.wait().await;
                 self.check_writer(file)?;
             }
+            let has_room = self.state_mut().check_metadata_at_times(&self.limits);
+            if let Err(error) = has_room {
+                self.fail_writer(file, &error);
+                return Err(error);
+            }
             let (need, current, filled) = {
-                let mut state = self.state_mut();
-                state.check_metadata_at_times(&self.limits)?;
+                let state = self.state();
                 let node = state.namespace.file(file).expect("the file is open");
                 let writer = &state.writers[&file];
                 let need = Need { hints: node.hints, is_relocation: false };
