@@ -184,7 +184,7 @@ fn blocks_count_only_in_their_places() {
 fn torn_volumes_hold_what_the_next_start_reads() {
     for seed in 0..60 {
         let mut random = Random::new(seed);
-        let drives = volume(OobKind::Separate, 1 + random.below(2) as usize);
+        let drives = volume(OobKind::Separate, 1 + usize::try_from(random.below(2)).unwrap());
         let executor = self::executor();
         let handle = executor.handle();
         let work = async {
@@ -192,7 +192,7 @@ fn torn_volumes_hold_what_the_next_start_reads() {
             let mut at = LENGTH;
             let mut answers = Vec::new();
             while at < 400 {
-                let blocks = 1 + random.below(20) as u32;
+                let blocks = 1 + u32::try_from(random.below(20)).unwrap();
                 answers.push(volume.submit(write(0, at, blocks)));
                 at += blocks;
             }
