@@ -237,6 +237,8 @@ mutants! {
     /// Zoned volume: a zone of the parity log is reset while the reset of a logical zone is not
     /// durable.
     ZonedCheckpointForgetsReset = "zoned-checkpoint-forgets-reset",
+    /// Zoned volume: a member's zone with room behind its column stays active.
+    ZonedColumnLeftActive = "zoned-column-left-active",
     /// Zoned volume: a checkpoint of a parity log leaves relocated blocks out.
     ZonedRelocatedLeftOut = "zoned-relocated-left-out",
     /// Zoned volume: a place whose damaged block was moved to the parity log is not recorded.

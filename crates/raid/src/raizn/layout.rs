@@ -72,6 +72,12 @@ impl Layout {
         ZoneId(RESERVED_ZONES + zone)
     }
 
+    /// Whether a zone of a member holds a column.
+    #[must_use]
+    pub(crate) fn is_column(zone: ZoneId) -> bool {
+        zone.0 >= RESERVED_ZONES
+    }
+
     /// Blocks of a stripe unit.
     #[must_use]
     pub(crate) fn unit(&self) -> u32 {

@@ -95,6 +95,7 @@ pub async fn open(
     check_members(&chosen, &slots)?;
     let forced = forced.then_some(options.lineage);
     let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
+    core.end_columns().await;
     core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
     recover(&core, mount, published).await?;
     let columns = |zone: &LogicalZone| -> u64 {

@@ -3,11 +3,15 @@
 
 use std::rc::Rc;
 
+use futures_util::future::join_all;
 use zoneweave_zoned::{
-    BlockCount, Payload, ReportOptions, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+    BlockCount, Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice,
+    ZonedDeviceExt,
 };
 
 use crate::array::health::Members;
+use crate::instrument::marks::{Mark, mark};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::layout::Layout;
 use crate::raizn::zone::{ColumnWrite, Operation};
@@ -123,7 +127,56 @@ impl Core {
                 }
             }
         }
+        if Layout::is_column(at.zone) && end == self.layout.column_blocks() {
+            self.end_column(column, device, at.zone).await;
+        }
         true
+    }
+
+    /// Finishes a member's zone behind the last block of its column, if the zone has more: it would
+    /// stay active, although the volume counts it as full. If that fails, the next start repeats
+    /// it. Blocks in the drive's cache are flushed first: a power failure takes them, but not the
+    /// write pointer of a finished zone, which counts for what a column holds.
+    async fn end_column(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        zone: ZoneId,
+    ) {
+        let has_more = device.geometry().zone_capacity.0 > self.layout.column_blocks();
+        if !has_more || mutant(Mutant::ZonedColumnLeftActive) {
+            return;
+        }
+        if device.geometry().volatile_cache {
+            let flushed = device.flush().await;
+            let failed = flushed.is_err();
+            self.note_flush(column, device, flushed);
+            if failed {
+                return;
+            }
+        }
+        mark(Mark::ZonedColumnEnded);
+        let _repeated = device.manage(zone, ZoneAction::Finish).await;
+    }
+
+    /// Finishes the members' zones that hold complete columns and are still active, before a start
+    /// writes anything: it needs active zones itself.
+    pub(crate) async fn end_columns(self: &Rc<Self>) {
+        let members = self.state.borrow().array.writable_members();
+        let ends = members.iter().map(|(column, device)| async move {
+            if device.geometry().zone_capacity.0 == self.layout.column_blocks() {
+                return;
+            }
+            // A drive that does not report is noticed when the start reads its zones.
+            let Ok(report) = device.report().await else { return };
+            for info in report.iter().filter(|info| Layout::is_column(info.zone)) {
+                let is_whole = info.write_pointer.0 == self.layout.column_blocks();
+                if is_whole && info.state.is_active() {
+                    self.end_column(*column, device, info.zone).await;
+                }
+            }
+        });
+        join_all(ends).await;
     }
 }
 
