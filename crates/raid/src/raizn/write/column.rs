@@ -69,6 +69,7 @@ impl Core {
             queue.writing = false;
             return None;
         }
+        assert!(blocks > 0, "{column}: a write of no blocks");
         Some((batch, device))
     }
 
@@ -127,6 +128,7 @@ impl Core {
                 }
             }
         }
+        assert!(next == end, "{column}: blocks up to {next} of {end} were written");
         if Layout::is_column(at.zone) && end == self.layout.column_blocks() {
             self.end_column(column, device, at.zone).await;
         }
