@@ -18,6 +18,7 @@ use crate::ids::{FileId, Incarnation};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::policy::Need;
+use crate::state::extents::ExtentMap;
 use crate::state::{BlockRun, Phase, Piece};
 
 /// Relocation begins when less of the zones is empty.
@@ -302,22 +303,46 @@ impl Core {
         let mut state = self.state_mut();
         for Copied { file, offset, bytes, from, to } in copied {
             let node = state.namespace.file_mut(file);
-            let moved = node.is_some_and(|node| node.extents.relocate(offset, bytes, from, to));
-            if !moved {
+            let moved = node.and_then(|node| move_kept(&mut node.extents, offset, bytes, from, to));
+            let (bytes, blocks) = moved.unwrap_or((0, BlockCount(0)));
+            if blocks < from.blocks {
+                let at = block_at(to, blocks.index());
+                state.zones.free(BlockRun { at, blocks: BlockCount(from.blocks.0 - blocks.0) });
+            }
+            if moved.is_none() {
                 mark(Mark::RelocationStale);
-                state.zones.free(BlockRun { at: to, blocks: from.blocks });
                 continue;
             }
             let has_name = state.namespace.file(file).is_some_and(|node| node.links > 0);
             if !has_name {
                 mark(Mark::OrphanRelocated);
             }
-            let (id, blocks, from_at) = (file, from.blocks, from.at);
-            let entry = Entry::Move { id, offset, bytes, from: from_at, to, blocks };
+            let (id, from) = (file, BlockRun { blocks, ..from });
+            let entry = Entry::Move { id, offset, bytes, from: from.at, to, blocks };
             state.record(has_name.then_some(entry), vec![from]);
         }
         state.journal.last
     }
+}
+
+/// Points a file at the copy of a run of its blocks, or of those that a truncation since left it.
+/// Returns the bytes and blocks that are in the copy now.
+fn move_kept(
+    extents: &mut ExtentMap,
+    offset: u64,
+    bytes: u64,
+    from: BlockRun,
+    to: ZoneAddress,
+) -> Option<(u64, BlockCount)> {
+    if extents.relocate(offset, bytes, from, to) {
+        return Some((bytes, from.blocks));
+    }
+    let (kept, blocks) = extents.kept_of(offset, from)?;
+    let moved = extents.relocate(offset, kept, BlockRun { blocks, ..from }, to);
+    if moved {
+        mark(Mark::RelocatedInPart);
+    }
+    moved.then_some((kept, blocks))
 }
 
 fn block_at(first: ZoneAddress, index: usize) -> ZoneAddress {

@@ -52,6 +52,8 @@ marks! {
     NoSpace,
     /// Blocks are relocated.
     Relocated,
+    /// A file was cut while its blocks were relocated, and the rest of them is in the copy.
+    RelocatedInPart,
     /// A file changed while its blocks were relocated.
     RelocationStale,
     /// Blocks of a file without a name are relocated.

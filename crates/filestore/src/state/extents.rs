@@ -416,6 +416,25 @@ impl ExtentMap {
         true
     }
 
+    /// The part of a run of blocks that the file still has, from its first block on: a truncation
+    /// takes the last ones. Returns its bytes and blocks.
+    #[must_use]
+    pub(crate) fn kept_of(&self, offset: u64, from: BlockRun) -> Option<(u64, BlockCount)> {
+        let index = self.index_of(offset)?;
+        let first = &self.extents[index];
+        let skipped = from.at.offset.0.checked_sub(first.at.offset.0)?;
+        let mut blocks = first.blocks.0.checked_sub(skipped)?;
+        let mut bytes = first.end() - offset;
+        for extent in &self.extents[index + 1..] {
+            let next = ZoneAddress { offset: from.at.offset.plus(BlockCount(blocks)), ..from.at };
+            if extent.at != next || blocks >= from.blocks.0 {
+                break;
+            }
+            (blocks, bytes) = (blocks + extent.blocks.0, bytes + extent.bytes);
+        }
+        (0 < blocks && blocks < from.blocks.0).then_some((bytes, BlockCount(blocks)))
+    }
+
     /// Splits the extent with a byte, so that an extent begins with it at the given block.
     fn split_at(&mut self, offset: u64, at: ZoneAddress) -> bool {
         let Some(index) = self.index_of(offset) else { return offset == self.length() };
