@@ -685,6 +685,8 @@ marks! {
     ZonedCheckpointAwaits = "zoned.checkpoint_awaits",
     /// Zoned volume: a checkpoint of a parity log waits for the record of a reset.
     ZonedCheckpointAwaitsReset = "zoned.checkpoint_awaits_reset",
+    /// Zoned volume: a start finishes the columns of a zone that is finished on record.
+    ZonedFinishRepeated = "zoned.finish_repeated",
     /// Zoned volume: a member's zone is finished behind the last block of a column.
     ZonedColumnEnded = "zoned.column_ended",
     /// Zoned volume: a zone is flushed so that its next write leaves little junk.
