@@ -99,7 +99,8 @@ void zw_fs_error_free(zw_fs_error *error);
  *   zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE[&OPTION=VALUE...]]
  *
  * A drive is a path, so that three slashes begin an absolute one. %XX is a byte, for commas and
- * question marks in paths. Options: policy (lifetime, sequential), buffer (bytes that a file collects
+ * question marks in paths. Options: policy (lifetime, sequential,
+ * least-worn, dual-pool), buffer (bytes that a file collects
  * before it writes them, such as 1M), active_zones (data zones written at once), max_writers.
  *
  * Fails with NOT_FOUND (a drive or a store is missing), BUSY (another process, or this one, has a drive

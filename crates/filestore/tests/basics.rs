@@ -1,8 +1,9 @@
 //! Files and names without crashes.
 
+use zoneweave_filestore::policy::by_name;
 use zoneweave_filestore::{
-    FileStore, FormatError, FormatOptions, Hints, Lifetime, OpenError, OpenOptions, StoreError,
-    Unfit,
+    FileStore, FormatError, FormatOptions, Hints, Lifetime, OpenError, OpenOptions, Phase,
+    StoreError, Unfit,
 };
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{OobKind, ZonedDevice};
@@ -276,4 +277,42 @@ fn a_path_that_exists_exists_even_if_there_is_no_space_for_metadata() {
         let path = "/a".to_owned();
         assert_eq!(store.create_directory("/a").await, Err(StoreError::Exists { path }));
     });
+}
+
+/// Hot files wear out the zones that cold files leave them, unless a policy levels wear.
+#[test]
+fn wear_is_levelled_by_the_policies_that_promise_it() {
+    let spread = |policy: &str| {
+        let drive = drive(geometry(14, 6, OobKind::Separate));
+        format(&drive);
+        let options = OpenOptions { policy: by_name(policy).unwrap(), ..options() };
+        run_with(&drive, options, async |store, _, _| {
+            let write = async |path: &str, seed: u64, blocks: usize| {
+                let file = store.create(path, Hints::default()).await.unwrap();
+                file.append(&bytes(seed, 0, blocks * 4096)).await.unwrap();
+                file.close().await.unwrap();
+            };
+            write("/cold", 1, 80).await;
+            for round in 0..400 {
+                write("/hot", round, 12).await;
+            }
+            assert_eq!(read_all(&store, "/cold").await, bytes(1, 0, 80 * 4096));
+            let zones = store.zones();
+            let resets = zones.iter().filter(|zone| zone.phase != Phase::Metadata);
+            let resets: Vec<u64> = resets.map(|zone| zone.resets).collect();
+            println!(
+                "{policy} {:?}",
+                zones
+                    .iter()
+                    .map(|z| (z.resets, z.live, z.written, format!("{:?}", z.phase)))
+                    .collect::<Vec<_>>()
+            );
+            let extra = store.counters().relocated * 100 / store.counters().written;
+            (resets.iter().max().unwrap() - resets.iter().min().unwrap(), extra)
+        })
+    };
+    let spreads = ["lifetime", "least-worn", "dual-pool"].map(spread);
+    println!("spread of resets, extra writes in percent: {spreads:?}");
+    let [(lifetime, _), (least, _), (dual, extra)] = spreads;
+    assert!(dual * 3 < least && least <= lifetime && extra <= 10, "{spreads:?}");
 }

@@ -14,6 +14,7 @@ use super::core::{Core, Pin, State, Ticket};
 use super::place::Place;
 use crate::error::StoreError;
 use crate::format::{Entry, Tag};
+use crate::hint::Lifetime;
 use crate::ids::{FileId, Incarnation};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -27,6 +28,15 @@ const EMPTY_PERCENT: u64 = 20;
 /// How fast the demanded share of garbage falls with each percent of empty zones.
 const SLOPE: u64 = 3;
 
+/// Why a zone is relocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// Its garbage becomes free.
+    Garbage,
+    /// Its files keep it from being worn as others are.
+    Wear,
+}
+
 /// Blocks of a file that were copied.
 struct Copied {
     file: FileId,
@@ -34,6 +44,8 @@ struct Copied {
     bytes: u64,
     from: BlockRun,
     to: ZoneAddress,
+    /// The lifetime that its place was chosen for.
+    lifetime: Lifetime,
 }
 
 impl State {
@@ -60,6 +72,27 @@ impl State {
         found.max_by_key(|zone| garbage(*zone))
     }
 
+    /// The sealed zone that holds back wear, if the policy levels it: the least worn one, if it lags
+    /// behind the mean. Users come first, so two zones must be empty beside the reserve.
+    fn lagging_zone(&self, reserve: usize) -> Option<ZoneId> {
+        let lag = self.policy.lag_allowed()?;
+        let usable = |phase| !matches!(phase, Phase::Metadata | Phase::Unusable);
+        let zones = || self.zones.iter().filter(|(_, entry)| usable(entry.phase));
+        if self.empty_zones() < reserve + 2 {
+            return None;
+        }
+        let sum: u128 = zones().map(|(_, entry)| u128::from(entry.resets)).sum();
+        let count = zones().count() as u128;
+        let moves = zones().filter(|(zone, entry)| {
+            entry.phase == Phase::Sealed
+                && entry.live > 0
+                && !entry.is_read_only
+                && (u128::from(entry.resets) + u128::from(lag)) * count < sum
+                && !self.reclaim.given_up.contains(zone)
+        });
+        moves.min_by_key(|(_, entry)| entry.resets).map(|(zone, _)| zone)
+    }
+
     /// The live pieces of a zone, and whether an extent's tags have to be read first.
     fn live_pieces(&self, zone: ZoneId) -> Vec<(FileId, Result<Vec<Piece>, usize>)> {
         let mut found = Vec::new();
@@ -80,8 +113,9 @@ impl Core {
     pub(crate) fn run_reclaim(self: &Rc<Self>) {
         let mut state = self.state_mut();
         let is_urgent = state.reclaim.waiting > 0;
-        if state.reclaim.is_running || state.stopped.is_some() || state.victim(is_urgent).is_none()
-        {
+        let has_work =
+            state.victim(is_urgent).is_some() || state.lagging_zone(self.limits.reserve).is_some();
+        if state.reclaim.is_running || state.stopped.is_some() || !has_work {
             return;
         }
         state.reclaim.is_running = true;
@@ -94,12 +128,18 @@ impl Core {
             let victim = {
                 let mut state = self.state_mut();
                 let is_urgent = state.reclaim.waiting > 0;
-                let victim = state.victim(is_urgent).filter(|_| state.stopped.is_none());
+                let garbage = state.victim(is_urgent).map(|zone| (zone, Reason::Garbage));
+                let victim = garbage.or_else(|| {
+                    let lagging = state.lagging_zone(self.limits.reserve)?;
+                    mark(Mark::WearLevelled);
+                    Some((lagging, Reason::Wear))
+                });
+                let victim = victim.filter(|_| state.stopped.is_none());
                 state.reclaim.is_running = victim.is_some();
                 victim
             };
-            let Some(victim) = victim else { break };
-            if self.relocate(victim).await.is_err() {
+            let Some((victim, reason)) = victim else { break };
+            if self.relocate(victim, reason).await.is_err() {
                 self.state_mut().reclaim.given_up.insert(victim);
             }
             self.reset_unneeded();
@@ -126,7 +166,7 @@ impl Core {
     }
 
     /// Copies all that is live in a zone, and puts it on record.
-    async fn relocate(self: &Rc<Self>, zone: ZoneId) -> Result<(), StoreError> {
+    async fn relocate(self: &Rc<Self>, zone: ZoneId, reason: Reason) -> Result<(), StoreError> {
         let (pin, incarnation) = {
             let mut state = self.state_mut();
             state.check_running()?;
@@ -134,7 +174,7 @@ impl Core {
             (Pin::new(self, &mut state, zone), state.zones.get(zone).incarnation)
         };
         let mut copied = Vec::new();
-        let copies = self.copy_all(zone, incarnation, &mut copied).await;
+        let copies = self.copy_all(zone, (incarnation, reason), &mut copied).await;
         drop(pin);
         if !mutant(Mutant::MoveBeforeFlush)
             && let Err(status) = self.make_durable().await
@@ -151,7 +191,7 @@ impl Core {
     async fn copy_all(
         self: &Rc<Self>,
         zone: ZoneId,
-        incarnation: Incarnation,
+        (incarnation, reason): (Incarnation, Reason),
         copied: &mut Vec<Copied>,
     ) -> Result<(), StoreError> {
         self.load_all_ends(zone, incarnation).await?;
@@ -159,7 +199,7 @@ impl Core {
         for (file, pieces) in pieces {
             // What changed since the tags were read is left for the next time.
             for piece in pieces.into_iter().flatten() {
-                self.copy(file, piece, incarnation, copied).await?;
+                self.copy(file, piece, (incarnation, reason), copied).await?;
             }
         }
         Ok(())
@@ -197,7 +237,7 @@ impl Core {
         self: &Rc<Self>,
         file: FileId,
         piece: Piece,
-        incarnation: Incarnation,
+        (incarnation, reason): (Incarnation, Reason),
         copied: &mut Vec<Copied>,
     ) -> Result<(), StoreError> {
         let most = self.limits.buffer.index();
@@ -207,21 +247,34 @@ impl Core {
             let until = blocks.min(done + most);
             let at = block_at(piece.at, done);
             let part = Piece { at, starts: piece.starts[done..=until].to_vec() };
-            let hints = match self.state().namespace.file(file) {
+            let mut hints = match self.state().namespace.file(file) {
                 Some(node) => node.hints,
                 // It was deleted meanwhile.
                 None => return Ok(()),
             };
+            if reason == Reason::Wear {
+                // They have outlived the others, whatever was expected.
+                hints.lifetime = Lifetime::Extreme;
+            }
             let need = Need { hints, is_relocation: true };
             let payload = self.read_verified(file, &part, incarnation).await?;
             let want = BlockCount(u32::try_from(until - done).expect("at most a transfer"));
-            let place = self.place(need, None, want).await?;
+            // Otherwise each write would be alone in a zone: equal lifetimes are a poor match.
+            let last = copied.last().filter(|last| last.lifetime == hints.lifetime);
+            let place = self.place(need, last.map(|last| last.to.zone), want).await?;
             let written = part.starts.len().min(place.blocks.index() + 1);
             let starts = &part.starts[..written];
             let to = self.write_copy(file, place, starts, &payload).await?;
             let from = BlockRun { at, blocks: place.blocks };
             let bytes = starts[written - 1] - starts[0];
-            copied.push(Copied { file, offset: starts[0], bytes, from, to });
+            copied.push(Copied {
+                file,
+                offset: starts[0],
+                bytes,
+                from,
+                to,
+                lifetime: hints.lifetime,
+            });
             done += place.blocks.index();
         }
         Ok(())
@@ -301,7 +354,7 @@ impl Core {
     /// garbage.
     fn record_moves(&self, copied: Vec<Copied>) -> Ticket {
         let mut state = self.state_mut();
-        for Copied { file, offset, bytes, from, to } in copied {
+        for Copied { file, offset, bytes, from, to, .. } in copied {
             let node = state.namespace.file_mut(file);
             let moved = node.and_then(|node| move_kept(&mut node.extents, offset, bytes, from, to));
             let (bytes, blocks) = moved.unwrap_or((0, BlockCount(0)));

@@ -52,6 +52,8 @@ marks! {
     NoSpace,
     /// Blocks are relocated.
     Relocated,
+    /// The files of a zone that lags behind in wear are moved.
+    WearLevelled,
     /// A file was cut while its blocks were relocated, and the rest of them is in the copy.
     RelocatedInPart,
     /// A file changed while its blocks were relocated.

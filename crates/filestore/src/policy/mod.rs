@@ -7,9 +7,12 @@
 //! |---|---|---|
 //! | [`LifetimePolicy`] | ZenFS, by lifetime | lowest number, as ZenFS |
 //! | [`SequentialPolicy`] | as above | the next one after the last that was opened |
+//! | [`LeastWornPolicy`] | as above | the least worn |
+//! | [`DualPoolPolicy`] | as above | the least worn, for cold files the most worn; moves cold files |
 
 mod lifetime;
 mod sequential;
+mod wear;
 
 use zoneweave_zoned::{BlockCount, ZoneId};
 
@@ -17,6 +20,7 @@ use crate::hint::{Hints, Lifetime};
 
 pub use lifetime::{LifetimePolicy, best_match};
 pub use sequential::SequentialPolicy;
+pub use wear::{DualPoolPolicy, LeastWornPolicy};
 
 /// What needs blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,12 @@ pub trait Policy {
     /// Chooses an empty zone of those that may be opened.
     fn pick_empty(&mut self, need: &Need, empty: &[EmptyZone]) -> Option<ZoneId>;
 
+    /// Resets by which a zone in use may lag behind the mean of all. The files of one that lags
+    /// more are moved to another zone; `None` if none is moved for wear.
+    fn lag_allowed(&self) -> Option<u64> {
+        None
+    }
+
     /// Chooses what to do for a file that needs blocks. The default is the rule of ZenFS.
     fn place(&mut self, need: &Need, view: &View<'_>) -> Choice {
         lifetime::place(self, need, view)
@@ -101,6 +111,8 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
     match name {
         LifetimePolicy::NAME => Some(Box::new(LifetimePolicy)),
         SequentialPolicy::NAME => Some(Box::new(SequentialPolicy::default())),
+        LeastWornPolicy::NAME => Some(Box::new(LeastWornPolicy)),
+        DualPoolPolicy::NAME => Some(Box::<DualPoolPolicy>::default()),
         _ => None,
     }
 }

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use client::Client;
 use model::Model;
 use zoneweave_emulator::{FaultClass, FaultProfile, Jitter, RamDrive, SeededFaults};
-use zoneweave_filestore::policy::{LifetimePolicy, Policy, SequentialPolicy};
+use zoneweave_filestore::policy::{DualPoolPolicy, by_name};
 use zoneweave_filestore::{FileStore, FormatOptions, OpenOptions};
 use zoneweave_runtime::{Executor, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{BlockCount, Geometry, OobKind};
@@ -33,6 +33,9 @@ use crate::support::{UUID, check_offline};
 /// that relocation had filled its reserve with: no space, with garbage.
 const STORED: &[u64] = &[732, 26_109];
 
+/// Policies of histories.
+const POLICIES: [&str; 4] = ["lifetime", "sequential", "dual-pool", "least-worn"];
+
 /// Polls after which a history hangs.
 const POLLS_MOST: u64 = 2_000_000;
 
@@ -42,7 +45,7 @@ struct History {
     drive: RamDrive,
     models: Vec<Rc<RefCell<Model>>>,
     buffer: BlockCount,
-    is_sequential: bool,
+    policy: &'static str,
     full_percent: u64,
     has_faults: bool,
     crashes: u64,
@@ -76,7 +79,7 @@ impl History {
         geometry.volatile_cache = draw(3) > 0;
         geometry.max_transfer = BlockCount(2 + draw(7));
         let buffer = BlockCount(1 + draw(6));
-        let (is_sequential, has_faults) = (draw(3) == 0, draw(5) == 0);
+        let (policy, has_faults) = (POLICIES[draw(6) as usize % 4], draw(5) == 0);
         let clients = 1 + draw(3);
         // Some fill the drive until there is no space.
         let full_percent = [70, 70, 60, 85, 200][draw(5) as usize];
@@ -96,7 +99,7 @@ impl History {
         });
         drive.process_kill(0);
         let models = (0..clients).map(|_| Rc::default()).collect();
-        Self { random, drive, models, buffer, is_sequential, full_percent, has_faults, crashes: 0 }
+        Self { random, drive, models, buffer, policy, full_percent, has_faults, crashes: 0 }
     }
 
     /// One life of the store, up to a crash at any time.
@@ -110,10 +113,10 @@ impl History {
             let faults = SeededFaults::new(profile, self.random.next(), &geometry);
             self.drive.faults(|plan| plan.set_seeded(Some(faults)));
         }
-        let policy: Box<dyn Policy> = if self.is_sequential {
-            Box::<SequentialPolicy>::default()
-        } else {
-            Box::new(LifetimePolicy)
+        // Wear hardly differs in a history.
+        let policy = match self.policy {
+            "dual-pool" => Box::new(DualPoolPolicy::new(0)),
+            policy => by_name(policy).unwrap(),
         };
         let options = OpenOptions { policy, buffer: self.buffer, ..OpenOptions::default() };
         let polls_left = Cell::new(match self.random.below(4) {
