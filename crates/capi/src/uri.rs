@@ -14,7 +14,8 @@ use crate::failure::Failure;
 const SCHEME: &str = "zoneweave://";
 
 /// The options that there are, for messages.
-const OPTIONS: &str = "policy=lifetime|sequential, buffer=BYTES, active_zones=N, max_writers=N";
+const OPTIONS: &str = "policy=lifetime|sequential|least-worn|dual-pool, buffer=BYTES, \
+                       active_zones=N, max_writers=N";
 
 /// Most bytes of a buffer: each file that is written has one.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;

@@ -134,8 +134,14 @@ impl Blocks<'_> {
             (true, Some(before)) => before.offset < tag.offset && tag.offset <= before.end(),
             (true, None) => tag.offset > extent.offset,
         };
+        // A block has all its bytes; in a sparse extent the next one tells how many.
         let is_last = index + 1 == extent.blocks;
-        let reaches = !is_last || tag.end() >= extent.end();
+        let needed = match (extent.is_sparse, is_last) {
+            (_, true) => extent.end(),
+            (false, false) => offset + payload,
+            (true, false) => tag.offset,
+        };
+        let reaches = tag.end() >= needed;
         let is_right = tag.file == id && is_placed && tag.offset < extent.end() && reaches;
         let (file, found) = (tag.file, tag.offset);
         (!is_right).then_some(StoreProblem::BlockElsewhere { path, offset, file, found })

@@ -46,7 +46,8 @@ impl Extent {
             false => self.bytes > holds.saturating_sub(payload),
             true => self.bytes >= u64::from(self.blocks) && self.blocks <= SPARSE_BLOCKS_MAX,
         };
-        fits && is_shaped && self.offset.checked_add(self.bytes).is_some()
+        let is_in_zone = self.at.1.checked_add(self.blocks).is_some();
+        fits && is_shaped && is_in_zone && self.offset.checked_add(self.bytes).is_some()
     }
 }
 

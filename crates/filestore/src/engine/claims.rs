@@ -136,7 +136,9 @@ impl Claims<'_> {
                 self.damaged.range(..block.at).rev().take_while(|at| at.zone == block.at.zone);
             nearest
                 .zip(1..=needed)
-                .filter(|(at, back)| u64::from(at.offset.0) + back == u64::from(block.at.offset.0))
+                .take_while(|(at, back)| {
+                    u64::from(at.offset.0) + back == u64::from(block.at.offset.0)
+                })
                 .count() as u64
                 == needed
         };

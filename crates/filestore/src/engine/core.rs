@@ -133,8 +133,9 @@ pub(crate) struct Reclaim {
     pub(crate) is_running: bool,
     /// Writes that wait for space.
     pub(crate) waiting: u32,
-    /// Zones that could not be relocated: damaged, or changing all the time.
-    pub(crate) given_up: BTreeSet<ZoneId>,
+    /// Zones that could not be relocated, and whether for damage. The others are tried again after
+    /// the next reset.
+    pub(crate) given_up: BTreeMap<ZoneId, bool>,
 }
 
 /// Counters of an open store, in blocks unless another unit is named.

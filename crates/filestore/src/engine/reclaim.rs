@@ -68,12 +68,12 @@ impl State {
             garbage > 0 && 100 * garbage > least * capacity
         };
         let sealed = self.zones.iter().map(|(zone, _)| zone);
-        let found = sealed.filter(worth).filter(|zone| !self.reclaim.given_up.contains(zone));
+        let found = sealed.filter(worth).filter(|zone| !self.reclaim.given_up.contains_key(zone));
         found.max_by_key(|zone| garbage(*zone))
     }
 
-    /// The sealed zone that holds back wear, if the policy levels it: the least worn one, if it lags
-    /// behind the mean. Users come first, so two zones must be empty beside the reserve.
+    /// The sealed zone that holds back wear, if the policy levels it: the least worn one, if it
+    /// lags behind the mean. Users come first, so two zones must be empty beside the reserve.
     fn lagging_zone(&self, reserve: usize) -> Option<ZoneId> {
         let lag = self.policy.lag_allowed()?;
         let usable = |phase| !matches!(phase, Phase::Metadata | Phase::Unusable);
@@ -88,7 +88,7 @@ impl State {
                 && entry.live > 0
                 && !entry.is_read_only
                 && (u128::from(entry.resets) + u128::from(lag)) * count < sum
-                && !self.reclaim.given_up.contains(zone)
+                && !self.reclaim.given_up.contains_key(zone)
         });
         moves.min_by_key(|(_, entry)| entry.resets).map(|(zone, _)| zone)
     }
@@ -139,8 +139,10 @@ impl Core {
                 victim
             };
             let Some((victim, reason)) = victim else { break };
-            if self.relocate(victim, reason).await.is_err() {
-                self.state_mut().reclaim.given_up.insert(victim);
+            if let Err(error) = self.relocate(victim, reason).await {
+                let is_damaged =
+                    matches!(error, StoreError::Damaged { .. } | StoreError::Unreadable { .. });
+                self.state_mut().reclaim.given_up.insert(victim, is_damaged);
             }
             self.reset_unneeded();
             self.until_reset(victim).await;
@@ -175,7 +177,6 @@ impl Core {
         };
         let mut copied = Vec::new();
         let copies = self.copy_all(zone, (incarnation, reason), &mut copied).await;
-        drop(pin);
         if !mutant(Mutant::MoveBeforeFlush)
             && let Err(status) = self.make_durable().await
         {
@@ -183,6 +184,8 @@ impl Core {
             return Err(StoreError::Device(status));
         }
         let ticket = self.record_moves(copied);
+        // Not earlier: a zone in another use may hold other bytes of a file at the same blocks.
+        drop(pin);
         self.until_durable(ticket).await?;
         copies
     }

@@ -7,7 +7,7 @@
 //! 5. Reset what is not needed, and finish what cannot go on.
 //! 6. Write a snapshot to the other metadata zone: the blocks found are on record. Serve users.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use zoneweave_journal::{EnvelopeError, Scan, Seed, TwinLog, Uuid, ignore};
@@ -25,7 +25,7 @@ use crate::format::{BlockLayout, MetadataRecord, RecordCodec, RecordError, VERSI
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::options::{OpenOptions, ZONE_RECORDS, active_data_zones};
-use crate::state::{Phase, Replay, ZoneTable};
+use crate::state::{Namespace, Phase, Replay, ZoneTable};
 
 /// What a start found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,7 +153,9 @@ impl Core {
         if !mutant(Mutant::StartNotFlushed) {
             device.flush().await?;
         }
-        let Retired { to_reset, to_finish } = retire(&mut zones, &log.scan.zones, limits.active);
+        let ends = recorded_ends(&namespace);
+        let Retired { to_reset, to_finish } =
+            retire(&mut zones, &log.scan.zones, &ends, limits.active);
         let state = State {
             superblock,
             namespace,
@@ -268,8 +270,23 @@ struct Retired {
     to_finish: Vec<ZoneId>,
 }
 
+/// The block behind the last extent in each zone.
+fn recorded_ends(namespace: &Namespace) -> BTreeMap<ZoneId, u32> {
+    let mut ends: BTreeMap<ZoneId, u32> = BTreeMap::new();
+    for run in namespace.files().flat_map(|(_, file)| file.extents.runs()) {
+        let end = ends.entry(run.at.zone).or_default();
+        *end = (*end).max(run.at.offset.plus(run.blocks).0);
+    }
+    ends
+}
+
 /// Decides which open zones go on, once the blocks in them are known.
-fn retire(zones: &mut ZoneTable, found: &[ZoneInfo], active: usize) -> Retired {
+fn retire(
+    zones: &mut ZoneTable,
+    found: &[ZoneInfo],
+    ends: &BTreeMap<ZoneId, u32>,
+    active: usize,
+) -> Retired {
     let mut retired = Retired::default();
     let mut open = 0;
     for info in found {
@@ -283,6 +300,8 @@ fn retire(zones: &mut ZoneTable, found: &[ZoneInfo], active: usize) -> Retired {
         let goes_on = room.0 > 0
             && !zone.is_read_only
             && zone.live > 0
+            // A drive that lost blocks on record must not get others in their place.
+            && ends.get(&info.zone).is_none_or(|end| *end <= zone.next.0)
             && open < active
             && (info.state.is_active() || info.state == ZoneState::Empty);
         if zone.phase == Phase::Open && goes_on {

@@ -41,7 +41,8 @@ impl Core {
         let done = self.device.manage(zone, ZoneAction::Reset).await;
         {
             let mut state = self.state_mut();
-            state.reclaim.given_up.remove(&zone);
+            // There is more space: others may be relocated that were given up for want of it.
+            state.reclaim.given_up.retain(|other, is_damaged| *is_damaged && *other != zone);
             if mutant(Mutant::ReadersNotAwaited) {
                 state.zones.get_mut(zone).readers = 0;
             }

@@ -258,7 +258,10 @@ impl Core {
             let (next, again) = match retried {
                 Ok(retried) => retried,
                 Err(error) => {
-                    self.fail_writer(span.file, &error);
+                    let is_ours = self.state_mut().pending_at(span, place).is_some();
+                    if is_ours {
+                        self.fail_writer(span.file, &error);
+                    }
                     return self.writes_ended.open();
                 }
             };
@@ -270,12 +273,10 @@ impl Core {
     fn end_write(self: &Rc<Self>, span: Span, place: Place) {
         let seals = {
             let mut state = self.state_mut();
-            if let Some(writer) = state.writers.get_mut(&span.file)
-                && let Some(pending) = writer.pending.get_mut(&span.offset)
-            {
+            if let Some(pending) = state.pending_at(span, place) {
                 pending.is_done = true;
             } else {
-                // The file failed meanwhile.
+                // The writer failed meanwhile. There may be another one, at the same byte.
                 state.zones.free(BlockRun { at: place.at, blocks: place.blocks });
             }
             state.absorb(span.file, self.device.geometry().volatile_cache);
@@ -322,7 +323,7 @@ impl Core {
         let hints = self.state().namespace.file(span.file).map(|file| file.hints);
         let need = Need { hints: hints.unwrap_or_default(), is_relocation: false };
         let place = self.place_whole(need, failed.blocks).await?;
-        let data = self.state_mut().replace_pending(span, place);
+        let data = self.state_mut().replace_pending(span, failed, place);
         let Some(data) = data else {
             self.leave(place);
             return Err(StoreError::Device(status));
@@ -441,12 +442,21 @@ impl State {
         (self.zones.get(zone).incarnation == incarnation).then_some(zone)
     }
 
-    /// Moves a write in flight to other blocks; returns its data. `None` if the file has failed.
-    fn replace_pending(&mut self, span: Span, place: Place) -> Option<Bytes> {
+    /// A write in flight, by its place: its writer may have failed and have a successor, which
+    /// writes from the same byte on.
+    fn pending_at(&mut self, span: Span, place: Place) -> Option<&mut Pending> {
         let pending = self.writers.get_mut(&span.file)?.pending.get_mut(&span.offset)?;
+        (pending.run.at == place.at).then_some(pending)
+    }
+
+    /// Moves a write in flight to other blocks; returns its data. `None` if its writer has failed.
+    fn replace_pending(&mut self, span: Span, failed: Place, place: Place) -> Option<Bytes> {
+        let pending = self.pending_at(span, failed)?;
         pending.run.at = place.at;
-        pending.durable_from = None;
         let data = pending.data.clone();
+        // Durable writes behind it were to make its zone durable: it is in another one now.
+        let writer = self.writers.get_mut(&span.file)?;
+        writer.pending.values_mut().for_each(|pending| pending.durable_from = None);
         self.zones.add_live(BlockRun { at: place.at, blocks: place.blocks });
         Some(data)
     }

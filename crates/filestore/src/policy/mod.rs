@@ -8,7 +8,9 @@
 //! | [`LifetimePolicy`] | ZenFS, by lifetime | lowest number, as ZenFS |
 //! | [`SequentialPolicy`] | as above | the next one after the last that was opened |
 //! | [`LeastWornPolicy`] | as above | the least worn |
-//! | [`DualPoolPolicy`] | as above | the least worn, for cold files the most worn; moves cold files |
+//! | [`DualPoolPolicy`] | as above | the least worn, for cold files the most worn |
+//!
+//! [`DualPoolPolicy`] also moves cold files out of zones that lag in wear.
 
 mod lifetime;
 mod sequential;

@@ -174,6 +174,10 @@ impl Namespace {
                 if self.nodes.contains_key(id) {
                     return Err(Inconsistency::FileTwice(*id));
                 }
+                // Before it is made: it must not be in itself.
+                if self.directory(*parent).is_none() {
+                    return Err(Inconsistency::Kind(*parent));
+                }
                 if id.0 == u64::MAX {
                     return Err(Inconsistency::Counter);
                 }
