@@ -1,5 +1,5 @@
-//! Scrubs as jobs: they give way to rebuilds, can be paused and stopped, and say what they did not
-//! read.
+//! Scrubs as jobs: a scrub gives way to a rebuild, pauses and stops on order, and names the slots
+//! that it did not read.
 
 use crate::support::life::{assert_hit, assert_holds, live, put_all};
 use crate::support::{Array, Shape, attach, new_drive, uuid};

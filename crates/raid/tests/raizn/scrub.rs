@@ -124,7 +124,7 @@ fn damaged_blocks_survive_the_loss_of_another_member() {
     for oob in [OobKind::Separate, OobKind::None] {
         let drives = written(oob);
         let column = |at| ZoneAddress::new(ZoneId(FIRST_COLUMN), at);
-        // Data and parity of complete stripes; in the last one, what the first write of it had.
+        // Data and parity of complete stripes, and the blocks of the last stripe's first write.
         drives[0].set_unreadable(column(1), BlockCount(9));
         let report = scrubbed(&drives);
         assert_eq!((report.damaged, report.relocated), (9, 9), "{report:?}");
