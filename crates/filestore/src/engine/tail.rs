@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_journal::Seed;
-use zoneweave_zoned::{Payload, ZoneAddress, ZoneId, ZonedDevice};
+use zoneweave_zoned::{Payload, ZoneAddress, ZoneId, ZonedDevice, is_zero};
 
 use super::claims::{Claims, Found, TailReport};
 use super::read::read_each;
@@ -138,7 +138,6 @@ impl Tail<'_> {
 
 /// Whether a block reads as one that was never written.
 fn is_blank(payload: &Payload) -> bool {
-    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     is_zero(&payload.block(0)) && is_zero(&payload.block_oob(0))
 }
 
