@@ -340,6 +340,27 @@ pub struct Tally {
     pub violations: u64,
 }
 
+impl Tally {
+    pub(crate) fn add(&mut self, severity: Severity) {
+        match severity {
+            Severity::Note => self.notes += 1,
+            Severity::Damage => self.damage += 1,
+            Severity::Loss => self.losses += 1,
+            Severity::Violation => self.violations += 1,
+        }
+    }
+
+    /// Whether nothing of so many findings is worse than a note.
+    ///
+    /// # Panics
+    /// If it has another number of findings.
+    pub(crate) fn is_clean(&self, findings: u64) -> bool {
+        let worse = self.damage + self.losses + self.violations;
+        assert_eq!(self.notes + worse, findings, "every finding is counted once");
+        worse == 0
+    }
+}
+
 /// Totals over the drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
@@ -433,13 +454,7 @@ impl Findings {
 
     pub(crate) fn add(&mut self, location: Location, problem: Problem) {
         let severity = problem.severity();
-        let tally = &mut self.report.tally;
-        match severity {
-            Severity::Note => tally.notes += 1,
-            Severity::Damage => tally.damage += 1,
-            Severity::Loss => tally.losses += 1,
-            Severity::Violation => tally.violations += 1,
-        }
+        self.report.tally.add(severity);
         if self.report.findings.len() >= self.limit {
             self.report.findings_omitted += 1;
             return;
@@ -450,11 +465,8 @@ impl Findings {
     }
 
     pub(crate) fn finish(mut self) -> Report {
-        let tally = self.report.tally;
-        let all = tally.notes + tally.damage + tally.losses + tally.violations;
         let listed = self.report.findings.len() as u64;
-        assert_eq!(all, listed + self.report.findings_omitted, "every finding is counted once");
-        self.report.clean = tally.damage + tally.losses + tally.violations == 0;
+        self.report.clean = self.report.tally.is_clean(listed + self.report.findings_omitted);
         self.report
     }
 }

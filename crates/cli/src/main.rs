@@ -27,6 +27,7 @@ mod control;
 mod drives;
 mod error;
 mod exit;
+mod findings;
 mod format;
 mod help;
 mod job;

@@ -181,13 +181,7 @@ impl Findings {
 
     pub(super) fn add(&mut self, at: Option<(u32, u32)>, problem: StoreProblem) {
         let severity = problem.severity();
-        let tally = &mut self.report.tally;
-        match severity {
-            Severity::Note => tally.notes += 1,
-            Severity::Damage => tally.damage += 1,
-            Severity::Loss => tally.losses += 1,
-            Severity::Violation => tally.violations += 1,
-        }
+        self.report.tally.add(severity);
         if self.report.findings.len() >= self.limit {
             self.report.findings_omitted += 1;
             return;
@@ -199,11 +193,8 @@ impl Findings {
     }
 
     pub(super) fn finish(mut self) -> StoreReport {
-        let tally = self.report.tally;
-        let all = tally.notes + tally.damage + tally.losses + tally.violations;
         let listed = self.report.findings.len() as u64;
-        assert!(all == listed + self.report.findings_omitted, "every finding is counted once");
-        self.report.clean = tally.damage + tally.losses + tally.violations == 0;
+        self.report.clean = self.report.tally.is_clean(listed + self.report.findings_omitted);
         self.report
     }
 }

@@ -11,15 +11,13 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::findings::{collected, exit_of, list};
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::{Access, Session};
 use crate::start::{Contact, Located, find, refuse_two};
 use crate::status::{ArrayStatus, Health, inactive_status};
 use crate::zoned;
-
-/// Findings collected before ranges are merged, about 20 MB.
-const FINDINGS_FOR_RANGES: usize = 1 << 16;
 
 #[derive(Args)]
 pub(crate) struct Check {
@@ -64,7 +62,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let devices =
         drives.opened.iter().map(|named| Some(named.drive.clone() as Rc<dyn ZonedDevice>));
     // More than are listed, since consecutive findings merge into one line.
-    let findings_max = request.findings.max(FINDINGS_FOR_RANGES);
+    let findings_max = collected(request.findings);
     let options = Options { findings_max, ..Options::default() };
     let mut report = session.executor.run(check(devices.collect(), options)).report;
     let lines = ranges(report.findings.iter().map(|finding| line(finding, &labels)));
@@ -76,11 +74,7 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     if report.array.is_none() {
         return Ok(Exit::NotFound);
     }
-    Ok(match (report.tally.losses, report.clean) {
-        (0, true) => Exit::Done,
-        (0, false) => Exit::Failed,
-        _ => Exit::DataLost,
-    })
+    Ok(exit_of(&report.tally, report.clean))
 }
 
 /// Refuses an array that a server writes to.
@@ -120,14 +114,7 @@ fn tell(report: &Report, lines: &[Line], most: usize, is_zoned: bool, output: &O
         ));
     }
     let (counts, tally) = (&report.counts, &report.tally);
-    for line in lines.iter().take(most) {
-        output.line(line.text());
-    }
-    let told: u64 = lines.iter().take(most).map(Line::findings).sum();
-    let left = tally.notes + tally.damage + tally.losses + tally.violations - told;
-    if left > 0 {
-        output.line(format_args!("and {left} more; see --findings"));
-    }
+    list(lines, most, tally, output);
     if is_zoned {
         output.line(format_args!(
             "{} stripes, {} blocks verified, {} reconstructed; {} blocks can be read",

@@ -9,13 +9,11 @@ use zoneweave_check::{StoreFinding, StoreReport, check_store};
 use super::OfStore;
 use crate::error::CliError;
 use crate::exit::Exit;
+use crate::findings::{collected, exit_of, list};
 use crate::format::bytes;
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
 use crate::session::Session;
-
-/// Findings collected before ranges are merged, about 20 MB.
-const FINDINGS_FOR_RANGES: usize = 1 << 16;
 
 /// The store to check.
 #[derive(Args)]
@@ -37,7 +35,7 @@ struct Checked<'a> {
 pub(super) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let place = request.store.place(&session, output)?;
-    let most = request.findings.max(FINDINGS_FOR_RANGES);
+    let most = collected(request.findings);
     let mut report = session.executor.run(async {
         let report = check_store(place.device(), most).await;
         place.close().await;
@@ -51,11 +49,7 @@ pub(super) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     if report.uuid.is_none() {
         return Ok(Exit::NotFound);
     }
-    Ok(match (report.tally.losses, report.clean) {
-        (0, true) => Exit::Done,
-        (0, false) => Exit::Failed,
-        _ => Exit::DataLost,
-    })
+    Ok(exit_of(&report.tally, report.clean))
 }
 
 fn tell(report: &StoreReport, lines: &[Line], most: usize, output: &Output) {
@@ -63,14 +57,7 @@ fn tell(report: &StoreReport, lines: &[Line], most: usize, output: &Output) {
     if let Some(uuid) = &report.uuid {
         output.line(format_args!("{} {uuid}", report.label).to_string().trim());
     }
-    for line in lines.iter().take(most) {
-        output.line(line.text());
-    }
-    let told: u64 = lines.iter().take(most).map(Line::findings).sum();
-    let left = tally.notes + tally.damage + tally.losses + tally.violations - told;
-    if left > 0 {
-        output.line(format_args!("and {left} more; see --findings"));
-    }
+    list(lines, most, tally, output);
     output.line(format_args!(
         "{} files, {} directories, {} in {} extents; {} blocks verified, {} not on record",
         counts.files,
