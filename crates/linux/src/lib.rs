@@ -13,6 +13,7 @@ pub mod nbd;
 mod remote;
 mod ring;
 mod socket;
+pub mod stream;
 mod sys;
 pub mod ublk;
 pub mod vhost_user;

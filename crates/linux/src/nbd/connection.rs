@@ -11,12 +11,11 @@ use zoneweave_nbd::{
 };
 use zoneweave_runtime::{Permit, Semaphore};
 
-use super::input::Input;
-use super::output::Output;
 use super::request::{self, Outlet};
 use super::shared::Shared;
 use crate::host::timeout::timeout;
 use crate::ring::Descriptor;
+use crate::stream::{Input, Output};
 
 /// The least a request takes from the budget, so that there are at most 1,024 of them.
 const REQUEST_BYTES_MIN: u64 = 64 << 10;
@@ -36,9 +35,10 @@ enum Broken {
 
 /// Serves a client until it leaves, breaks the rules or the server closes.
 pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: Permit) {
-    let mut input = Input::new(&shared.ring, socket);
+    let mut input = Input::new(shared.clients.ring(), socket);
     let negotiating = negotiate(shared, socket, &mut input);
-    let negotiated = timeout(&shared.handle, shared.limits.handshake_time, negotiating).await;
+    let negotiated =
+        timeout(shared.clients.handle(), shared.limits.handshake_time, negotiating).await;
     drop(handshake);
     let outcome = match negotiated.unwrap_or(Err(Broken::Slow)) {
         Ok(Some(session)) => transmit(shared, socket, &mut input, session).await,
@@ -47,7 +47,7 @@ pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: Per
     };
     // A client that merely vanishes breaks no rule.
     if !matches!(outcome, Ok(()) | Err(Broken::Socket(_))) {
-        shared.count_misbehaviour();
+        shared.clients.count_misbehaviour();
     }
 }
 
@@ -58,7 +58,7 @@ async fn negotiate(
     input: &mut Input,
 ) -> Result<Option<Session>, Broken> {
     let greeting = Bytes::from_owner(Handshake::greeting());
-    shared.ring.send_all(socket, vec![greeting]).await?;
+    shared.clients.ring().send_all(socket, vec![greeting]).await?;
     let mut handshake = Handshake::new(shared.exports.clone());
     loop {
         let mut output = BytesMut::new();
@@ -67,7 +67,7 @@ async fn negotiate(
         let step = handshake.advance(&mut bytes, &mut output)?;
         let taken = before - bytes.len();
         input.consume(taken);
-        shared.ring.send_all(socket, vec![output.freeze()]).await?;
+        shared.clients.ring().send_all(socket, vec![output.freeze()]).await?;
         handshake = match step {
             HandshakeStep::Ready(session) => return Ok(Some(session)),
             HandshakeStep::Aborted => return Ok(None),
@@ -87,8 +87,9 @@ async fn transmit(
     session: Session,
 ) -> Result<(), Broken> {
     let output = Rc::new(Output::default());
-    let writer = shared.handle.spawn("NBD writer", {
-        let (ring, socket, output) = (shared.ring.clone(), socket.clone(), output.clone());
+    let writer = shared.clients.handle().spawn("NBD writer", {
+        let (ring, socket, output) =
+            (shared.clients.ring().clone(), socket.clone(), output.clone());
         async move { output.run(&ring, &socket).await }
     });
     let budget = Semaphore::new(shared.limits.in_flight_bytes);
@@ -116,7 +117,7 @@ async fn read_requests(
     budget: &Semaphore,
 ) -> Result<(), Broken> {
     let device = shared.device(session.export_index());
-    while !shared.closing.get() {
+    while !shared.clients.is_closing() {
         let Some(header) = input.take::<REQUEST_HEADER_BYTES>().await? else { return Ok(()) };
         shared.requests.set(shared.requests.get() + 1);
         match session.parse_request(&header) {
@@ -128,7 +129,7 @@ async fn read_requests(
                 let payload = input.payload(length).await?;
                 let outlet = Outlet::new(session, output, budget);
                 let running = request::run(device.clone(), request, payload, outlet);
-                shared.handle.spawn_alone("NBD request", running);
+                shared.clients.handle().spawn_alone("NBD request", running);
             }
             Err(RequestError::Rejected(rejection)) => {
                 let budget = acquire(budget, REQUEST_BYTES_MIN).await;

@@ -6,9 +6,9 @@
 //!                                     socket ◄── writer ◄──┘ replies, in order of completion
 //! ```
 //!
-//! `server` accepts clients, `connection` runs one from handshake to end, `input` receives,
-//! `request` runs on the device, `output` sends. `shared` has limits and counters. The protocol
-//! itself is `zoneweave_nbd`.
+//! `server` has the exports, `connection` runs a client from handshake to end, `request` runs on
+//! the device. `shared` has limits and counters. Clients are accepted, and their bytes received and
+//! sent, by `crate::stream`. The protocol itself is `zoneweave_nbd`.
 //!
 //! Invariants:
 //! - Clients affect each other only through the shared device: each has its own buffers, budget,
@@ -25,8 +25,6 @@
 //! peer's user. TCP is limited to loopback addresses, because there is no encryption.
 
 mod connection;
-mod input;
-mod output;
 mod request;
 mod server;
 mod shared;

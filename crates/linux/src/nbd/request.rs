@@ -10,7 +10,7 @@ use zoneweave_nbd::{
 use zoneweave_runtime::Permit;
 use zoneweave_zoned::{BLOCK_BYTES, BlockError, ByteDevice, ExtentState, Status};
 
-use super::output::Output;
+use crate::stream::Output;
 
 /// Where the reply to a request goes.
 pub(super) struct Outlet {

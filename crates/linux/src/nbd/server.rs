@@ -1,22 +1,18 @@
-//! The server: listeners, connections, and their end.
+//! The server: its exports, its listeners, and its end.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rustix::net::Shutdown;
 use zoneweave_nbd::{BlockSizes, ExportDescription, ExportError, ExportList, TransmissionFlags};
-use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Semaphore};
+use zoneweave_runtime::{Handle, JoinHandle};
 use zoneweave_zoned::{BlockDevice, ByteDevice};
 
 use super::connection;
 use super::shared::{NbdLimits, NbdStatus, Shared};
-use crate::host::timeout::{timeout, unless};
 use crate::ring::Ring;
 use crate::socket::{Endpoint, Listener};
-
-/// How long accepting rests after the kernel refused it, usually for lack of descriptors.
-const ACCEPT_PAUSE: Nanos = Nanos::from_millis(100);
+use crate::stream::Clients;
 
 /// A device under the name by which clients ask for it.
 pub struct NbdExport {
@@ -51,21 +47,20 @@ impl NbdServer {
             exports.iter().map(|export| Rc::new(ByteDevice::new(export.device.clone()))).collect();
         let described = exports.into_iter().map(describe).collect();
         let shared = Rc::new(Shared {
-            ring: ring.clone(),
-            handle: handle.clone(),
+            clients: Clients::new(ring, handle, limits.of_clients()),
             limits,
             exports: Arc::new(ExportList::new(described)?),
             devices,
-            connections: Semaphore::new(limits.connections),
-            handshakes: Semaphore::new(limits.handshakes),
-            open: RefCell::default(),
-            closing: Cell::new(false),
-            changed: Gate::new(),
             requests: Cell::new(0),
-            misbehaved: Cell::new(0),
         });
         let endpoints = listeners.iter().map(|listener| listener.endpoint().clone()).collect();
-        let listen = |listener| handle.spawn("NBD listener", shared.clone().listen(listener));
+        let listen = |listener| {
+            let serving = shared.clone();
+            shared.clients.listen(listener, move |socket, handshake| {
+                let shared = serving.clone();
+                async move { connection::run(&shared, &socket, handshake).await }
+            })
+        };
         let listeners = listeners.into_iter().map(listen).collect();
         Ok(Self { shared, endpoints, listeners })
     }
@@ -80,84 +75,15 @@ impl NbdServer {
     #[must_use]
     pub fn status(&self) -> NbdStatus {
         NbdStatus {
-            connections: self.shared.open.borrow().len(),
+            connections: self.shared.clients.count(),
             requests: self.shared.requests.get(),
-            misbehaved: self.shared.misbehaved.get(),
+            misbehaved: self.shared.clients.misbehaved(),
         }
     }
 
     /// Stops accepting, answers all requests that were read, and closes every connection.
     pub async fn shutdown(self) {
-        let shared = &self.shared;
-        shared.closing.set(true);
-        shared.changed.open();
-        for listener in self.listeners {
-            listener.await;
-        }
-        // Readers see the end of their stream and wait for the requests in flight.
-        shared.shut_all(Shutdown::Read);
-        for _ in 0..2 {
-            let closed = timeout(&shared.handle, shared.limits.shutdown_time, shared.all_closed());
-            if closed.await.is_some() {
-                return;
-            }
-            // Clients that do not listen lose their replies. A connection that is still there
-            // after that waits for a device that does not answer: it is left behind.
-            shared.shut_all(Shutdown::Both);
-        }
-    }
-}
-
-impl Shared {
-    async fn listen(self: Rc<Self>, listener: Listener) {
-        while !self.closing.get() {
-            let accepting = self.ring.accept(listener.socket());
-            let Some(accepted) = unless(self.closed(), accepting).await else { return };
-            let Ok(socket) = accepted else {
-                self.handle.sleep(ACCEPT_PAUSE).await;
-                continue;
-            };
-            if listener.prepare(&socket).is_err() {
-                self.count_misbehaviour();
-                continue;
-            }
-            let permits =
-                async { (self.connections.acquire().await, self.handshakes.acquire().await) };
-            let Some((connection, handshake)) = unless(self.closed(), permits).await else {
-                return;
-            };
-            if self.closing.get() {
-                return;
-            }
-            let socket = Rc::new(socket);
-            let key = self.open.borrow_mut().insert(socket.clone());
-            let shared = self.clone();
-            self.handle.spawn("NBD connection", async move {
-                connection::run(&shared, &socket, handshake).await;
-                shared.open.borrow_mut().remove(key);
-                drop(connection);
-                shared.changed.open();
-            });
-        }
-    }
-
-    async fn closed(&self) {
-        while !self.closing.get() {
-            self.changed.wait().await;
-        }
-    }
-
-    async fn all_closed(&self) {
-        while !self.open.borrow().is_empty() {
-            self.changed.wait().await;
-        }
-    }
-
-    fn shut_all(&self, how: Shutdown) {
-        for (_, socket) in self.open.borrow().iter() {
-            // Shutting a socket fails if its peer is gone; that is harmless.
-            let _ = rustix::net::shutdown(socket, how);
-        }
+        self.shared.clients.shutdown(self.listeners).await;
     }
 }
 

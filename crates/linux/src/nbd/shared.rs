@@ -1,15 +1,14 @@
 //! Limits, devices and counters that the server shares with its connections.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use slab::Slab;
 use zoneweave_nbd::{ExportIndex, ExportList};
-use zoneweave_runtime::{Gate, Handle, Nanos, Semaphore};
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ByteDevice;
 
-use crate::ring::{Descriptor, Ring};
+use crate::stream::{ClientLimits, Clients};
 
 /// Limits for clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +37,13 @@ impl Default for NbdLimits {
     }
 }
 
+impl NbdLimits {
+    pub(super) fn of_clients(self) -> ClientLimits {
+        let Self { connections, handshakes, shutdown_time, .. } = self;
+        ClientLimits { connections, handshakes, shutdown_time }
+    }
+}
+
 /// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NbdStatus {
@@ -51,27 +57,15 @@ pub struct NbdStatus {
 
 /// State that connections share.
 pub(super) struct Shared {
-    pub(super) ring: Ring,
-    pub(super) handle: Handle,
+    pub(super) clients: Rc<Clients>,
     pub(super) limits: NbdLimits,
     pub(super) exports: Arc<ExportList>,
     pub(super) devices: Vec<Rc<ByteDevice>>,
-    pub(super) connections: Semaphore,
-    pub(super) handshakes: Semaphore,
-    pub(super) open: RefCell<Slab<Descriptor>>,
-    pub(super) closing: Cell<bool>,
-    /// Opened when a connection ends and when the server closes.
-    pub(super) changed: Gate,
     pub(super) requests: Cell<u64>,
-    pub(super) misbehaved: Cell<u64>,
 }
 
 impl Shared {
     pub(super) fn device(&self, index: ExportIndex) -> Rc<ByteDevice> {
         self.devices[index.0].clone()
-    }
-
-    pub(super) fn count_misbehaviour(&self) {
-        self.misbehaved.set(self.misbehaved.get() + 1);
     }
 }

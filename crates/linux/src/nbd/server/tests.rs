@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use bytes::Bytes;
-use zoneweave_runtime::Executor;
+use zoneweave_runtime::{Executor, Nanos};
 use zoneweave_zoned::{BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba, Status, zero_blocks};
 
 use super::*;

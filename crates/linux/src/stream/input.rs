@@ -32,7 +32,7 @@ const AT_ONCE_BYTES: usize = 256 << 10;
 const CALL_BYTES: usize = 4 << 10;
 
 /// A stream of bytes from a client.
-pub(super) struct Input {
+pub struct Input {
     ring: Ring,
     socket: Descriptor,
     /// Lent to the kernel during a receive; gone after an error.
@@ -46,7 +46,9 @@ pub(super) struct Input {
 }
 
 impl Input {
-    pub(super) fn new(ring: &Ring, socket: &Descriptor) -> Self {
+    /// The bytes of a socket that nothing else receives from.
+    #[must_use]
+    pub fn new(ring: &Ring, socket: &Descriptor) -> Self {
         let buffer = Some(AlignedBuffer::zeroed(BUFFER_BLOCKS));
         Self {
             ring: ring.clone(),
@@ -60,19 +62,26 @@ impl Input {
     }
 
     /// Received bytes that were not consumed.
-    pub(super) fn available(&self) -> &[u8] {
+    #[must_use]
+    pub fn available(&self) -> &[u8] {
         let buffer = self.buffer.as_ref();
         buffer.map_or(&[], |buffer| &buffer.as_ref()[self.start..self.end])
     }
 
     /// Takes bytes that are available.
-    pub(super) fn consume(&mut self, count: usize) {
+    ///
+    /// # Panics
+    /// If there are fewer.
+    pub fn consume(&mut self, count: usize) {
         assert!(count <= self.end - self.start, "only what was received can be taken");
         self.start += count;
     }
 
     /// Receives more; `false` at the end of the stream.
-    pub(super) async fn receive(&mut self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub async fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = self.buffer.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let free = self.compact(&mut buffer);
         let more = if self.large {
@@ -142,11 +151,15 @@ impl Input {
         };
         let here = count.min(now.len());
         self.end += count - here;
+        assert!(self.end <= BUFFER_BLOCKS.data_bytes(), "bytes behind a payload fit the buffer");
         Ok((memory, here))
     }
 
     /// The next `N` bytes; `None` if the stream ends before them.
-    pub(super) async fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub async fn take<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
         loop {
             if let Some(bytes) = self.available().first_chunk().copied() {
                 self.consume(N);
@@ -159,7 +172,10 @@ impl Input {
     }
 
     /// The next `length` bytes in page-aligned memory of their own.
-    pub(super) async fn payload(&mut self, length: usize) -> io::Result<Bytes> {
+    ///
+    /// # Errors
+    /// The kernel's, or `UnexpectedEof` if the stream ends before.
+    pub async fn payload(&mut self, length: usize) -> io::Result<Bytes> {
         self.large = length >= LARGE_BYTES;
         if length == 0 {
             return Ok(Bytes::new());
@@ -182,7 +198,10 @@ impl Input {
     }
 
     /// Throws away the next `length` bytes.
-    pub(super) async fn skip(&mut self, mut length: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// The kernel's, or `UnexpectedEof` if the stream ends before.
+    pub async fn skip(&mut self, mut length: u64) -> io::Result<()> {
         self.large = false;
         loop {
             let available = self.available().len();

@@ -35,7 +35,7 @@ struct Queue {
 
 /// Replies on their way to a client.
 #[derive(Default)]
-pub(super) struct Output {
+pub struct Output {
     queue: RefCell<Queue>,
     closed: Cell<bool>,
     changed: Gate,
@@ -43,7 +43,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Queues a reply.
-    pub(super) fn push(&self, pieces: Vec<Bytes>, budget: Permit) {
+    pub fn push(&self, pieces: Vec<Bytes>, budget: Permit) {
         let mut queue = self.queue.borrow_mut();
         queue.pieces.extend(pieces);
         queue.budgets.push(budget);
@@ -52,7 +52,7 @@ impl Output {
     }
 
     /// Queues a reply that is only a header. Headers of many such replies become one piece.
-    pub(super) fn push_acknowledgement(&self, header: [u8; 16], budget: Permit) {
+    pub fn push_acknowledgement(&self, header: [u8; 16], budget: Permit) {
         let mut queue = self.queue.borrow_mut();
         queue.acknowledgements.extend_from_slice(&header);
         queue.budgets.push(budget);
@@ -61,14 +61,14 @@ impl Output {
     }
 
     /// Lets the writer end when the queue is empty.
-    pub(super) fn close(&self) {
+    pub fn close(&self) {
         self.closed.set(true);
         self.changed.open();
     }
 
     /// Sends replies until the output is closed. When the client takes no more the connection is
     /// shut, so that its reader ends too, and later replies are dropped.
-    pub(super) async fn run(&self, ring: &Ring, socket: &Descriptor) {
+    pub async fn run(&self, ring: &Ring, socket: &Descriptor) {
         let mut broken = false;
         while let Some(Queue { acknowledgements, mut pieces, budgets }) = self.next().await {
             if !acknowledgements.is_empty() {
