@@ -18,6 +18,7 @@ const ALL: &[&str] = &[
     "filestore",
     "check",
     "nbd",
+    "nvmf",
     "linux",
     "store",
     "sim",
@@ -28,6 +29,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("runtime", &[]),
     ("erasure", &[]),
     ("nbd", &[]),
+    ("nvmf", &[]),
     ("zoned", &["runtime"]),
     ("emulator", &["runtime", "zoned"]),
     ("journal", &["runtime", "zoned"]),
@@ -55,7 +57,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     // The command, in `crates/cli`.
     ("zoneweave", ALL),
     ("tidy", &[]),
-    ("fuzz-driver", &["nbd", "raid", "filestore", "sim"]),
+    ("fuzz-driver", &["nbd", "nvmf", "raid", "filestore", "sim"]),
 ];
 
 /// Further imports of tests. Free, but on record: a new line here is a decision.

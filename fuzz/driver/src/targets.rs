@@ -26,6 +26,11 @@ pub const TARGETS: &[Target] = &[
         body: zoneweave_nbd::fuzzing::requests,
         seeds: zoneweave_nbd::fuzzing::request_seeds,
     },
+    Target {
+        name: "nvmf_session",
+        body: zoneweave_nvmf::fuzzing::session,
+        seeds: zoneweave_nvmf::fuzzing::session_seeds,
+    },
     Target { name: "format_superblock", body: format::superblock, seeds: format::superblock_seeds },
     Target { name: "format_header", body: format::header, seeds: format::header_seeds },
     Target { name: "format_index", body: format::index, seeds: format::index_seeds },
