@@ -7,6 +7,8 @@ mod identify;
 mod log;
 pub(crate) mod values;
 
+use std::net::SocketAddr;
+
 use bytes::Bytes;
 
 use crate::command::{Command, Data, Outcome};
@@ -117,6 +119,7 @@ pub(crate) fn admin_command(
     key: QueueKey,
     command: &Command,
     events_held: usize,
+    reached_at: SocketAddr,
 ) -> Answer {
     let Some(controller) = target.controller(key) else {
         return Answer::Done(Status::COMMAND_SEQUENCE.into());
@@ -132,7 +135,9 @@ pub(crate) fn admin_command(
             with_data(command, identify::LENGTH, identify::page(target, key, command))
         }
         opcode::GET_LOG_PAGE => match log::length(command) {
-            Ok(length) => with_data(command, length, log::page(target, key, command, length)),
+            Ok(length) => {
+                with_data(command, length, log::page(target, key, command, length, reached_at))
+            }
             Err(status) => Answer::Done(status.into()),
         },
         opcode::GET_FEATURES => features::get(target, key, command),

@@ -6,6 +6,7 @@
 //! the requests cannot deadlock, because fetched data needs nothing else to arrive.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use bytes::{Buf, Bytes};
 
@@ -96,6 +97,8 @@ struct Flight {
 
 /// One connection of a host.
 pub struct Connection {
+    /// Where the host has reached us.
+    reached_at: SocketAddr,
     transport: Transport,
     queue: Option<Queue>,
     flights: BTreeMap<u16, Flight>,
@@ -103,17 +106,12 @@ pub struct Connection {
     events: Vec<u16>,
 }
 
-impl Default for Connection {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Connection {
-    /// A connection from which nothing was received.
+    /// A connection from which nothing was received; the discovery service announces its address.
     #[must_use]
-    pub fn new() -> Self {
+    pub fn new(reached_at: SocketAddr) -> Self {
         Self {
+            reached_at,
             transport: Transport::new(),
             queue: None,
             flights: BTreeMap::new(),
@@ -272,7 +270,10 @@ impl Connection {
         }
         let answer = match command.opcode() {
             FABRICS => admin::fabrics_command(target, key, command),
-            _ if key.queue == 0 => admin::admin_command(target, key, command, self.events.len()),
+            _ if key.queue == 0 => {
+                let held = self.events.len();
+                admin::admin_command(target, key, command, held, self.reached_at)
+            }
             _ => match self.request(target, key, command, data) {
                 Ok(Some(request)) => return Ok(Step::Request(request)),
                 Ok(None) => Answer::Done(Outcome::SUCCESS),

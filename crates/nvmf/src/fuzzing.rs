@@ -39,8 +39,7 @@ fn target() -> Target {
         firmware: "0".to_owned(),
         namespaces: vec![namespace],
     };
-    let port = "127.0.0.1:4420".parse().expect("an address");
-    Target::new(subsystem, vec![port], Hosts::Any, 2)
+    Target::new(subsystem, Hosts::Any, 2)
 }
 
 /// Runs the connections over the input, whole and in pieces.
@@ -54,7 +53,11 @@ pub fn session(data: &[u8]) {
 /// All output of both connections, and how they ended.
 fn run(mut data: &[u8], cut: usize) -> [(Sent, Option<End>); 2] {
     let mut target = target();
-    let mut lanes: [Lane; 2] = Default::default();
+    let mut lanes = [(); 2].map(|()| Lane {
+        connection: Connection::new(([127, 0, 0, 1], 4420).into()),
+        sent: Sent::default(),
+        end: None,
+    });
     let mut now_ms = 0;
     while let Some((&[lane, low, high], rest)) = data.split_first_chunk::<3>() {
         let length = usize::from(u16::from_le_bytes([low, high])).min(rest.len());
@@ -76,7 +79,6 @@ struct Sent {
     checksum: u32,
 }
 
-#[derive(Default)]
 struct Lane {
     connection: Connection,
     sent: Sent,

@@ -54,6 +54,8 @@ impl Status {
     pub const CONNECT_PARAMETER: Self = Self(0x182);
     /// The host may not connect.
     pub const CONNECT_HOST: Self = Self(0x184);
+    /// The block exists but cannot be read.
+    pub const UNRECOVERED_READ: Self = Self(0x281);
     /// The server is going away; another path, or a later try, may work.
     pub const INTERNAL_PATH: Self = Self(0x300);
 

@@ -6,7 +6,6 @@
 //! controller was reset or removed can never act on the next controller of that number.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
 
 use crate::connect::{ConnectRequest, Refusal};
 use crate::controller::Controller;
@@ -70,7 +69,6 @@ pub(crate) struct QueueKey {
 /// The subsystem and its controllers; shared by all connections of a server.
 pub struct Target {
     subsystem: Subsystem,
-    ports: Vec<SocketAddr>,
     hosts: Hosts,
     controllers_max: usize,
     controllers: BTreeMap<ControllerId, Controller>,
@@ -79,23 +77,17 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target without controllers. The discovery service announces the `ports`.
+    /// A target without controllers, of which it may have so many.
     ///
     /// # Panics
     /// If a name or a namespace is not possible; check names with [`check_nqn`].
     #[must_use]
-    pub fn new(
-        subsystem: Subsystem,
-        ports: Vec<SocketAddr>,
-        hosts: Hosts,
-        controllers_max: usize,
-    ) -> Self {
+    pub fn new(subsystem: Subsystem, hosts: Hosts, controllers_max: usize) -> Self {
         assert_eq!(check_nqn(&subsystem.nqn), Ok(()), "the name was checked");
         assert!(subsystem.namespaces.iter().all(|namespace| namespace.blocks > 0));
         assert!(subsystem.namespaces.len() <= 1024, "one list names all namespaces");
         Self {
             subsystem,
-            ports,
             hosts,
             controllers_max,
             controllers: BTreeMap::new(),
@@ -108,10 +100,6 @@ impl Target {
     #[must_use]
     pub fn subsystem(&self) -> &Subsystem {
         &self.subsystem
-    }
-
-    pub(crate) fn ports(&self) -> &[SocketAddr] {
-        &self.ports
     }
 
     /// Controllers that hosts are connected to, discovery controllers too.

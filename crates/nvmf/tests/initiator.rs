@@ -35,12 +35,7 @@ pub(crate) fn target() -> Target {
 }
 
 pub(crate) fn target_for(hosts: Hosts) -> Target {
-    Target::new(
-        subsystem(),
-        vec!["127.0.0.1:4420".parse().expect("it is small and valid")],
-        hosts,
-        4,
-    )
+    Target::new(subsystem(), hosts, 4)
 }
 
 /// A disk that counts what was asked of it.
@@ -136,7 +131,7 @@ impl Pipe {
     pub(crate) fn new(dialect: Dialect) -> Self {
         Self {
             dialect,
-            connection: Connection::new(),
+            connection: Connection::new(([127, 0, 0, 1], 4420).into()),
             end: None,
             sent: Vec::new(),
             received: Bytes::new(),

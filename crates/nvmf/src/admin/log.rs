@@ -38,11 +38,12 @@ pub(super) fn page(
     key: QueueKey,
     command: &Command,
     length: usize,
+    reached_at: SocketAddr,
 ) -> Result<Bytes, Status> {
     let controller = target.controller(key).ok_or(Status::COMMAND_SEQUENCE)?;
     let (is_discovery, counters) = (controller.is_discovery, controller.counters);
     let page = match command.dword(10).to_le_bytes()[0] {
-        page_id::DISCOVERY if is_discovery => discovery(target),
+        page_id::DISCOVERY if is_discovery => discovery(target, reached_at),
         _ if is_discovery => return Err(Status::INVALID_LOG_PAGE),
         // One entry, of no error: each error is in the completion of its command.
         page_id::ERRORS => Page::new(64),
@@ -97,25 +98,19 @@ fn effects() -> Page {
     nvm::OPCODES.into_iter().fold(page, put)
 }
 
-/// Where the subsystem, and this service itself, can be reached.
-fn discovery(target: &Target) -> Page {
+/// Where the subsystem, and this service itself, can be reached: at the address where this host has
+/// reached the service, whatever other addresses the machine has.
+fn discovery(target: &Target, reached_at: SocketAddr) -> Page {
     const CURRENT: u8 = 3;
     const NVM_SUBSYSTEM: u8 = 2;
     let services = [(DISCOVERY_NQN, CURRENT), (&*target.subsystem().nqn, NVM_SUBSYSTEM)];
-    let entries: Vec<_> = target
-        .ports()
-        .iter()
-        .enumerate()
-        .flat_map(|(port, address)| services.map(|(nqn, kind)| (port, address, nqn, kind)))
-        .collect();
-    let page = Page::new(1024 * (1 + entries.len())).u64(8, entries.len() as u64);
-    entries.into_iter().enumerate().fold(page, |page, (index, (port, address, nqn, kind))| {
-        let port = u16::try_from(port).expect("few ports");
-        entry(page, 1024 * (1 + index), port, *address, nqn, kind)
+    let page = Page::new(1024 * (1 + services.len())).u64(8, services.len() as u64);
+    services.into_iter().enumerate().fold(page, |page, (index, (nqn, kind))| {
+        entry(page, 1024 * (1 + index), reached_at, nqn, kind)
     })
 }
 
-fn entry(page: Page, at: usize, port: u16, address: SocketAddr, nqn: &str, kind: u8) -> Page {
+fn entry(page: Page, at: usize, address: SocketAddr, nqn: &str, kind: u8) -> Page {
     const TCP: u8 = 3;
     let family = if address.is_ipv4() { 1 } else { 2 };
     page.u8(at, TCP)
@@ -123,7 +118,6 @@ fn entry(page: Page, at: usize, port: u16, address: SocketAddr, nqn: &str, kind:
         .u8(at + 2, kind)
         // A secure channel is not required.
         .u8(at + 3, 2)
-        .u16(at + 4, port)
         // Controllers are made on demand.
         .u16(at + 6, 0xFFFF)
         .u16(at + 8, QUEUE_ENTRIES_MAX)
