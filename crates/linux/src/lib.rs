@@ -10,6 +10,7 @@ pub mod fuse;
 mod host;
 mod memory_device;
 pub mod nbd;
+pub mod nvme_tcp;
 mod remote;
 mod ring;
 mod socket;

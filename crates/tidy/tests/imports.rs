@@ -37,7 +37,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("raid", &["runtime", "zoned", "erasure", "journal"]),
     // The checker shares no code with the engine whose work it checks.
     ("check", &["runtime", "zoned"]),
-    ("linux", &["runtime", "zoned", "emulator", "nbd"]),
+    ("linux", &["runtime", "zoned", "emulator", "nbd", "nvmf"]),
     (
         "sim",
         &[

@@ -39,8 +39,8 @@ pub enum Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
-            Self::Tcp(address) => write!(f, "nbd://{address}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => write!(f, "tcp:{address}"),
         }
     }
 }
@@ -50,7 +50,7 @@ impl fmt::Display for Endpoint {
 pub enum EndpointError {
     /// Anybody could connect.
     #[error(
-        "{address} can be reached from other machines, and NBD is served without encryption: \
+        "{address} can be reached from other machines, and volumes are served without encryption: \
          listen at 127.0.0.1 or [::1], or at a unix socket, and tunnel (for example with ssh -L)"
     )]
     NotLoopback {
@@ -128,11 +128,10 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
             if !address.ip().is_loopback() {
                 return Err(EndpointError::NotLoopback { address: *address });
             }
-            let listener = TcpListener::bind(address).map_err(failed)?;
-            let local = listener.local_addr().map_err(failed)?;
+            let listener = listen_tcp(*address).map_err(failed)?;
+            let Endpoint::Tcp(local) = listener.endpoint else { unreachable!("a TCP port") };
             assert!(local.ip().is_loopback(), "a port is bound at the address that was checked");
-            let endpoint = Endpoint::Tcp(local);
-            Ok(Listener { endpoint, socket: Rc::new(listener.into()), file: None })
+            Ok(listener)
         }
         Endpoint::Unix(path) => {
             let address = SocketAddrUnix::new(path)
@@ -148,6 +147,12 @@ fn listen(endpoint: &Endpoint) -> Result<Listener, EndpointError> {
             Ok(Listener { endpoint: endpoint.clone(), socket: Rc::new(socket), file })
         }
     }
+}
+
+fn listen_tcp(address: SocketAddr) -> io::Result<Listener> {
+    let listener = TcpListener::bind(address)?;
+    let endpoint = Endpoint::Tcp(listener.local_addr()?);
+    Ok(Listener { endpoint, socket: Rc::new(listener.into()), file: None })
 }
 
 /// Creates the socket's directory, private to this user, if it does not exist.
@@ -262,6 +267,16 @@ impl Listener {
     /// [`EndpointError`] says why, and how to fix it.
     pub fn start(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         listen(endpoint)
+    }
+
+    /// Starts to listen at a TCP port that other machines may reach: for servers that know their
+    /// clients, and say that nothing is encrypted.
+    ///
+    /// # Errors
+    /// [`EndpointError::Listen`] if the kernel refuses.
+    pub fn start_public(address: SocketAddr) -> Result<Self, EndpointError> {
+        let failed = |error| EndpointError::Listen { endpoint: Endpoint::Tcp(address), error };
+        listen_tcp(address).map_err(failed)
     }
 
     /// The address, with the port that the kernel chose for a TCP port of 0.

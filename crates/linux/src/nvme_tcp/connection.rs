@@ -1,0 +1,113 @@
+//! One queue of a host, from the first byte to the last reply.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use rustix::net::getsockname;
+use thiserror::Error;
+use zoneweave_nvmf::{End, Step};
+use zoneweave_runtime::Permit;
+
+use super::link::Link;
+use super::request;
+use super::shared::{Open, Shared};
+use crate::host::timeout::timeout;
+use crate::ring::Descriptor;
+use crate::stream::Input;
+
+/// Why a connection ended before the host left.
+#[derive(Debug, Error)]
+enum Broken {
+    #[error("the connection failed: {0}")]
+    Socket(#[from] io::Error),
+    #[error("the host connected no queue in time")]
+    Slow,
+    #[error("{0}")]
+    Protocol(#[from] End),
+}
+
+/// Serves a host until it leaves, breaks the rules or the server closes.
+pub(super) async fn run(shared: Rc<Shared>, socket: Descriptor, handshake: Permit) {
+    // Either fails only if the host is gone already.
+    let Ok(Ok(local)) = getsockname(&socket).map(SocketAddr::try_from) else { return };
+    let link = Rc::new(Link::new(local, shared.limits.in_flight_bytes));
+    let open = Open { socket: socket.clone(), link: link.clone() };
+    let key = shared.open.borrow_mut().insert(open);
+    run_open(&shared, &socket, &link, handshake).await;
+    shared.open.borrow_mut().remove(key);
+}
+
+async fn run_open(shared: &Rc<Shared>, socket: &Descriptor, link: &Rc<Link>, handshake: Permit) {
+    let writer = shared.clients.handle().spawn("NVMe/TCP writer", {
+        let (ring, socket, output) =
+            (shared.clients.ring().clone(), socket.clone(), link.output.clone());
+        async move { output.run(&ring, &socket).await }
+    });
+    let mut input = Input::new(shared.clients.ring(), socket);
+    let is_connected = || link.connection.borrow().is_connected();
+    let connecting = serve(shared, link, &mut input, is_connected);
+    let connected =
+        timeout(shared.clients.handle(), shared.limits.handshake_time, connecting).await;
+    drop(handshake);
+    let outcome = match connected.unwrap_or(Err(Broken::Slow)) {
+        Ok(true) => serve(shared, link, &mut input, || false).await.map(drop),
+        Ok(false) => Ok(()),
+        Err(broken) => Err(broken),
+    };
+    link.end();
+    // The whole budget is back when every reply was sent or given up.
+    drop(link.budget.acquire_many(shared.limits.in_flight_bytes).await);
+    link.connection.borrow_mut().close(&mut shared.target.borrow_mut());
+    shared.end_stale();
+    link.output.close();
+    writer.await;
+    if matches!(outcome, Err(Broken::Slow | Broken::Protocol(End::Violation(_)))) {
+        shared.clients.count_misbehaviour();
+    }
+}
+
+/// Takes what the host sends, until `is_enough` (true) or the end of the stream (false).
+async fn serve(
+    shared: &Rc<Shared>,
+    link: &Rc<Link>,
+    input: &mut Input,
+    is_enough: impl Fn() -> bool,
+) -> Result<bool, Broken> {
+    while !is_enough() {
+        if shared.clients.is_closing() {
+            return Ok(false);
+        }
+        let step = step(shared, link, input);
+        link.send_answers().await;
+        match step? {
+            Step::Answered => {}
+            Step::NeedsInput => {
+                if !input.receive().await? {
+                    return Ok(false);
+                }
+            }
+            Step::Request(request) => {
+                let running = request::run(shared.clone(), link.clone(), request);
+                shared.clients.handle().spawn_alone("NVMe/TCP request", running);
+            }
+            Step::Data(tag, data) => link.arrived(tag, data),
+            Step::ShutDown(controller) => {
+                let flushing = shared.clone().shut_down(controller);
+                shared.clients.handle().spawn_alone("NVMe/TCP shutdown", flushing);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// One step over the bytes that were received.
+fn step(shared: &Shared, link: &Link, input: &mut Input) -> Result<Step, End> {
+    let mut bytes = input.available();
+    let before = bytes.len();
+    let target = &mut *shared.target.borrow_mut();
+    let step = link.connection.borrow_mut().receive(target, shared.now_ms(), &mut bytes);
+    let taken = before - bytes.len();
+    input.consume(taken);
+    step
+}

@@ -1,0 +1,214 @@
+//! The server against an initiator in another thread.
+
+mod initiator;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::thread;
+
+use bytes::Bytes;
+use zoneweave_nvmf::host::{Dialect, HostCommand, Reply};
+use zoneweave_runtime::Executor;
+use zoneweave_zoned::{BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba, Status};
+
+use super::*;
+use crate::memory_device::MemoryDevice;
+use initiator::{HOST, Host, NQN};
+
+const QUICK: NvmeTcpLimits = NvmeTcpLimits {
+    connections: 4,
+    handshakes: 2,
+    handshake_time: Nanos::from_millis(300),
+    controllers: 2,
+    in_flight_bytes: 64 << 10,
+    shutdown_time: Nanos::from_millis(300),
+};
+
+/// Serves `device` while `hosts` run in another thread, then shuts down.
+fn serve<T: Send + 'static>(
+    device: impl FnOnce(&Handle) -> Rc<dyn BlockDevice>,
+    limits: NvmeTcpLimits,
+    hosts: impl FnOnce(SocketAddr) -> T + Send + 'static,
+) -> (T, NvmeTcpStatus) {
+    let ring = Ring::new().unwrap();
+    let executor = Executor::new(Rc::new(ring.clone()));
+    let handle = executor.handle();
+    let volume = NvmeTcpVolume {
+        nqn: NQN.to_owned(),
+        uuid: [0xA5; 16],
+        optimal_blocks: 0,
+        device: device(&handle),
+        hosts: Hosts::Listed(BTreeSet::from([HOST.to_owned()])),
+    };
+    let endpoint = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
+    let listener = Listener::start(&endpoint).unwrap();
+    let server = NvmeTcpServer::start(&ring, &handle, volume, listener, limits);
+    let address = server.address();
+    let thread = thread::spawn(move || hosts(address));
+    let status = executor.run(async {
+        while !thread.is_finished() {
+            handle.sleep(Nanos::from_millis(2)).await;
+        }
+        let status = server.status();
+        server.shutdown().await;
+        status
+    });
+    (thread.join().unwrap(), status)
+}
+
+fn memory(_: &Handle) -> Rc<dyn BlockDevice> {
+    MemoryDevice::new(1024)
+}
+
+/// Reads of block 1 take long, those of block 2 fail, block 3 never answers.
+struct OddDevice(Handle);
+
+impl BlockDevice for OddDevice {
+    fn info(&self) -> BlockDeviceInfo {
+        BlockDeviceInfo { blocks: 64, volatile_cache: false, read_only: false }
+    }
+
+    fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
+        let handle = self.0.clone();
+        Box::pin(async move {
+            match lba.0 {
+                1 => handle.sleep(Nanos::from_millis(50)).await,
+                2 => return Err(BlockError::Unrecoverable { lba }),
+                3 => std::future::pending().await,
+                _ => {}
+            }
+            Ok(vec![zoneweave_zoned::zero_blocks(zoneweave_zoned::BlockCount(blocks))])
+        })
+    }
+
+    fn write(&self, _: Lba, _: Vec<Bytes>, _: bool) -> BlockFuture<()> {
+        Box::pin(async { Err(BlockError::Device(Status::WriteFault)) })
+    }
+
+    fn write_zeroes(&self, lba: Lba, _: u64, fua: bool) -> BlockFuture<()> {
+        self.write(lba, Vec::new(), fua)
+    }
+
+    fn trim(&self, lba: Lba, _: u64, fua: bool) -> BlockFuture<()> {
+        self.write(lba, Vec::new(), fua)
+    }
+
+    fn flush(&self) -> BlockFuture<()> {
+        Box::pin(async { Err(BlockError::ShuttingDown) })
+    }
+
+    fn extents(&self, _: Lba, _: u64, _: usize) -> BlockFuture<Vec<Extent>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+}
+
+#[test]
+fn written_data_is_seen_on_another_queue_and_by_another_host() {
+    let (_, status) = serve(memory, NvmeTcpLimits::default(), |address| {
+        let dialect = Dialect { header_digest: true, data_digest: true, alignment: 0 };
+        let (mut admin, controller) = Host::admin(address, dialect);
+        let mut writer = Host::io(address, dialect, controller, 1);
+        let mut reader = Host::io(address, dialect, controller, 2);
+        let data: Vec<u8> = (0..1_u32 << 20).map(|at| (at >> 8).to_le_bytes()[0] ^ 0x5A).collect();
+        writer.done(&HostCommand::blocks(0x01, 100, 256), &data);
+        writer.done(&HostCommand::blocks(0x01, 99, 1).with(&[7; 4096]), &[]);
+        assert!(reader.read(&HostCommand::blocks(0x02, 100, 256)) == data);
+        writer.done(&HostCommand::new(0x00, 1, 0), &[]);
+        let (_other_admin, other) = Host::admin(address, Dialect::default());
+        assert_ne!(other, controller);
+        let mut reader = Host::io(address, Dialect::default(), other, 1);
+        assert_eq!(reader.read(&HostCommand::blocks(0x02, 99, 1)), [7; 4096]);
+        admin.done(&HostCommand::property_set(0x14, 0x0046_4001), &[]);
+        assert_eq!(admin.wait_for_shutdown(), 0b1001);
+    });
+    assert_eq!((status.requests, status.misbehaved), (5, 0));
+}
+
+#[test]
+fn many_requests_share_the_memory_of_a_connection() {
+    serve(memory, QUICK, |address| {
+        let (_admin, controller) = Host::admin(address, Dialect::default());
+        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        // 30 writes and reads of 64 KiB each, where one has the whole budget.
+        for turn in 0..15_u16 {
+            host.start(turn * 2, &HostCommand::blocks(0x01, u64::from(turn) * 16, 16));
+            host.start(turn * 2 + 1, &HostCommand::blocks(0x02, u64::from(turn) * 16, 16));
+        }
+        let mut completed = BTreeSet::new();
+        while completed.len() < 30 {
+            match host.reply() {
+                Reply::Ready(id, transfer, 0, length) => {
+                    host.send_data(id, transfer, &vec![3; length as usize]);
+                }
+                Reply::Data(_, 0, data) => assert_eq!(data.len(), 65_536),
+                Reply::Completion { command, status: 0, .. } => {
+                    assert!(completed.insert(command));
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(host.read(&HostCommand::blocks(0x02, 0, 16)), [3; 65_536]);
+    });
+}
+
+#[test]
+fn requests_complete_out_of_order_and_errors_are_told() {
+    let odd = |handle: &Handle| Rc::new(OddDevice(handle.clone())) as Rc<dyn BlockDevice>;
+    serve(odd, QUICK, |address| {
+        let (_admin, controller) = Host::admin(address, Dialect::default());
+        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        host.start(11, &HostCommand::blocks(0x02, 1, 1));
+        host.start(22, &HostCommand::blocks(0x02, 2, 1));
+        host.start(33, &HostCommand::blocks(0x01, 0, 1).with(&[0; 4096]));
+        host.start(44, &HostCommand::new(0x00, 1, 0));
+        // Never answered; the server closes all the same.
+        host.start(55, &HostCommand::blocks(0x02, 3, 1));
+        let mut failed = BTreeSet::new();
+        let last = loop {
+            match host.reply() {
+                Reply::Data(id, ..) => break id,
+                Reply::Completion { command, status, .. } => failed.insert((command, status)),
+                other => panic!("{other:?}"),
+            };
+        };
+        assert_eq!(last, 11, "it took the longest");
+        assert_eq!(failed, [(22, 0x281), (33, 0x280), (44, 0x300)].into());
+    });
+}
+
+#[test]
+fn misbehaving_hosts_do_not_disturb_others() {
+    let (_, status) = serve(memory, QUICK, |address| {
+        let (_admin, controller) = Host::admin(address, Dialect::default());
+        let mut honest = Host::io(address, Dialect::default(), controller, 1);
+        // Another protocol, a host that says nothing in time, and one that is not in the list.
+        Host::raw(address, Dialect::default()).send_and_expect_end(b"GET / HTTP/1.1\r\n\r\n");
+        Host::raw(address, Dialect::default()).send_and_expect_end(&[]);
+        let mut stranger = Host::raw(address, Dialect::default());
+        stranger.open();
+        let connect = HostCommand::connect(0, 0xFFFF, NQN, "nqn.2014-08.org.x:stranger");
+        assert_eq!(stranger.refused(&connect), 0x184);
+        drop(stranger);
+        honest.done(&HostCommand::blocks(0x01, 5, 1).with(&[9; 4096]), &[]);
+        assert_eq!(honest.read(&HostCommand::blocks(0x02, 5, 1)), [9; 4096]);
+    });
+    assert_eq!((status.misbehaved, status.requests), (2, 2));
+}
+
+#[test]
+fn queues_end_with_their_controllers() {
+    serve(memory, QUICK, |address| {
+        let (admin, controller) = Host::admin(address, Dialect::default());
+        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        host.start(1, &HostCommand::blocks(0x01, 0, 3));
+        assert!(matches!(host.reply(), Reply::Ready(1, 1, 0, 12_288)));
+        drop(admin);
+        host.send_and_expect_end(&[]);
+        // A host that is silent for longer than it had promised.
+        let silent = HostCommand::connect(0, 0xFFFF, NQN, HOST).dword(12, 1);
+        let mut admin = Host::raw(address, Dialect::default());
+        admin.open();
+        admin.done(&silent, &[]);
+        admin.send_and_expect_end(&[]);
+    });
+}

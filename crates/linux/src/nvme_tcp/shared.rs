@@ -1,0 +1,111 @@
+//! Limits, devices, connections and counters of a server.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use rustix::net::Shutdown;
+use slab::Slab;
+use zoneweave_nvmf::{ControllerId, Target};
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::BlockDevice;
+
+use super::link::Link;
+use crate::ring::Descriptor;
+use crate::stream::{ClientLimits, Clients};
+
+/// Limits for hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NvmeTcpLimits {
+    /// Connections; a host has one for its admin queue and one for each I/O queue.
+    pub connections: u64,
+    /// Connections without a queue.
+    pub handshakes: u64,
+    /// How long a connection may take to connect its queue.
+    pub handshake_time: Nanos,
+    /// Controllers.
+    pub controllers: usize,
+    /// Data of one connection's requests under way.
+    pub in_flight_bytes: u64,
+    /// How long hosts may take to accept their last replies at shutdown.
+    pub shutdown_time: Nanos,
+}
+
+impl Default for NvmeTcpLimits {
+    fn default() -> Self {
+        Self {
+            connections: 128,
+            handshakes: 16,
+            handshake_time: Nanos::from_secs(10),
+            controllers: 64,
+            in_flight_bytes: 16 << 20,
+            shutdown_time: Nanos::from_secs(10),
+        }
+    }
+}
+
+impl NvmeTcpLimits {
+    pub(super) fn of_clients(self) -> ClientLimits {
+        let Self { connections, handshakes, shutdown_time, .. } = self;
+        ClientLimits { connections, handshakes, shutdown_time }
+    }
+}
+
+/// Counters of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NvmeTcpStatus {
+    /// Controllers, of which each host has one.
+    pub controllers: usize,
+    /// I/O commands since the start, also those that failed.
+    pub requests: u64,
+    /// Connections ended because the host broke a rule or a limit.
+    pub misbehaved: u64,
+}
+
+/// An open connection.
+pub(super) struct Open {
+    pub(super) socket: Descriptor,
+    pub(super) link: Rc<Link>,
+}
+
+/// State that connections share.
+pub(super) struct Shared {
+    pub(super) clients: Rc<Clients>,
+    pub(super) limits: NvmeTcpLimits,
+    pub(super) target: RefCell<Target>,
+    /// By namespace.
+    pub(super) devices: Vec<Rc<dyn BlockDevice>>,
+    pub(super) open: RefCell<Slab<Open>>,
+    pub(super) requests: Cell<u64>,
+}
+
+impl Shared {
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clients.handle().now().0 / Nanos::from_millis(1).0
+    }
+
+    pub(super) fn count_request(&self) {
+        self.requests.set(self.requests.get() + 1);
+    }
+
+    /// Ends the connections whose controllers are gone: their readers see the end of their streams.
+    pub(super) fn end_stale(&self) {
+        let target = self.target.borrow();
+        for (_, Open { socket, link }) in self.open.borrow().iter() {
+            if link.connection.borrow().is_stale(&target) {
+                // Shutting a socket fails if its peer is gone; that is harmless.
+                let _ = rustix::net::shutdown(socket, Shutdown::Both);
+            }
+        }
+    }
+
+    /// Makes everything written durable, and ends the shutdown of a controller. If a device fails,
+    /// the shutdown stays unfinished, and the host reports that.
+    pub(super) async fn shut_down(self: Rc<Self>, controller: ControllerId) {
+        for device in &self.devices {
+            if device.flush().await.is_err() {
+                return;
+            }
+        }
+        self.target.borrow_mut().shut_down(controller);
+    }
+}
