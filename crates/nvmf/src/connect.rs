@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
 
 impl ConnectRequest {
     pub(crate) fn parse(command: &Command, capsule: &Bytes) -> Result<Self, Refusal> {
-        let data = capsule_data(command, capsule, DATA_BYTES).map_err(Refusal::Status)?;
+        let data = capsule_data(command, capsule, DATA_BYTES, 0).map_err(Refusal::Status)?;
         if command.u16_at(40) != 0 {
             return Err(Refusal::Status(Status::CONNECT_FORMAT));
         }
@@ -62,18 +62,27 @@ impl ConnectRequest {
     }
 }
 
+/// Compares the described length of data with the needed one, which may be exceeded by `spare`.
+pub(crate) fn check_length(needed: usize, described: u32, spare: usize) -> Result<(), Status> {
+    let beyond = (described as usize).checked_sub(needed);
+    if beyond.is_some_and(|beyond| beyond <= spare) {
+        Ok(())
+    } else {
+        Err(Status::SGL_LENGTH_INVALID)
+    }
+}
+
 /// The data in the capsule of a command that needs `length` bytes.
 pub(crate) fn capsule_data(
     command: &Command,
     capsule: &Bytes,
     length: usize,
+    spare: usize,
 ) -> Result<Bytes, Status> {
     let Data::Capsule { offset_bytes, length_bytes } = command.data()? else {
         return Err(Status::SGL_TYPE_INVALID);
     };
-    if length_bytes as usize != length {
-        return Err(Status::SGL_LENGTH_INVALID);
-    }
+    check_length(length, length_bytes, spare)?;
     let start = usize::try_from(offset_bytes).map_err(|_| Status::SGL_OFFSET_INVALID)?;
     let end = start.checked_add(length).filter(|end| *end <= capsule.len());
     let end = end.ok_or(Status::SGL_OFFSET_INVALID)?;

@@ -12,7 +12,7 @@ use bytes::{Buf, Bytes};
 
 use crate::admin::{self, Answer, FABRICS, fabrics};
 use crate::command::{Command, Data, Outcome};
-use crate::connect::{ConnectRequest, Refusal, capsule_data};
+use crate::connect::{ConnectRequest, Refusal, capsule_data, check_length};
 use crate::nvm::{self, Operation, Plan, Transfer};
 use crate::pdu::Violation;
 use crate::status::Status;
@@ -90,7 +90,8 @@ struct Queue {
 /// A request that was given to the front end.
 struct Flight {
     transfer: Transfer,
-    is_remote: bool,
+    /// Bytes with the host that can be fetched; may be more than are needed.
+    remote_bytes: Option<usize>,
     /// Whether the statistics of reads and writes have it.
     is_counted: bool,
 }
@@ -171,7 +172,13 @@ impl Connection {
         match self.transport.receive(input)? {
             None => Ok(Step::NeedsInput),
             Some(Received::Capsule(capsule)) => self.take_capsule(target, now_ms, &capsule),
-            Some(Received::Transfer(id, data, Intact(true))) => Ok(Step::Data(Tag(id), Some(data))),
+            Some(Received::Transfer(id, data, Intact(true))) => {
+                let flight = self.flights.get(&id).expect("transfers are of requests");
+                let Transfer::FromHost(length) = flight.transfer else {
+                    unreachable!("only data from the host is fetched");
+                };
+                Ok(Step::Data(Tag(id), Some(data.slice(..length))))
+            }
             Some(Received::Transfer(id, _, Intact(false))) => {
                 self.flights.remove(&id).expect("transfers are of requests");
                 self.respond(id, Status::TRANSIENT_TRANSPORT.into());
@@ -193,10 +200,7 @@ impl Connection {
             return;
         }
         let flight = self.flights.get_mut(&tag.0).expect("the request is in flight");
-        let Transfer::FromHost(length) = flight.transfer else {
-            unreachable!("only data from the host can be remote");
-        };
-        assert!(std::mem::take(&mut flight.is_remote), "data is fetched once");
+        let length = flight.remote_bytes.take().expect("data is fetched once, if it is remote");
         self.transport.fetch(tag.0, length);
     }
 
@@ -263,6 +267,7 @@ impl Connection {
             self.transport.violate(violation, command.header());
             return Err(violation.into());
         }
+        assert!(queue.head < queue.entries, "a head pointer wraps around");
         target.controller(key).ok_or(End::Stale)?.see(now_ms);
         if !intact.0 {
             self.respond(id, Status::TRANSIENT_TRANSPORT.into());
@@ -354,19 +359,21 @@ impl Connection {
         let data = match (transfer, described) {
             (Transfer::None, _) => HostData::None,
             (Transfer::FromHost(length), Data::Capsule { .. }) => {
-                HostData::Here(capsule_data(command, capsule, length)?)
+                HostData::Here(capsule_data(command, capsule, length, spare(&operation))?)
             }
             (Transfer::ToHost(_), Data::Capsule { .. }) => return Err(Status::SGL_TYPE_INVALID),
-            (
-                Transfer::ToHost(length) | Transfer::FromHost(length),
-                Data::Host { length_bytes },
-            ) if length != length_bytes as usize => return Err(Status::SGL_LENGTH_INVALID),
-            (Transfer::ToHost(_), Data::Host { .. }) => HostData::None,
-            (Transfer::FromHost(length), Data::Host { .. }) => HostData::Remote(length),
+            (Transfer::ToHost(length), Data::Host { length_bytes }) => {
+                check_length(length, length_bytes, 0)?;
+                HostData::None
+            }
+            (Transfer::FromHost(length), Data::Host { length_bytes }) => {
+                check_length(length, length_bytes, spare(&operation))?;
+                HostData::Remote(length_bytes as usize)
+            }
         };
-        let is_remote = matches!(data, HostData::Remote(_));
+        let remote_bytes = if let HostData::Remote(bytes) = data { Some(bytes) } else { None };
         let is_counted = matches!(operation, Operation::Read { .. } | Operation::Write { .. });
-        self.flights.insert(command.id(), Flight { transfer, is_remote, is_counted });
+        self.flights.insert(command.id(), Flight { transfer, remote_bytes, is_counted });
         let namespace = command.namespace() as usize - 1;
         Ok(Some(Request { tag: Tag(command.id()), namespace, operation, data }))
     }
@@ -393,4 +400,10 @@ impl Connection {
             Transfer::None => unreachable!("reads and writes move data"),
         }
     }
+}
+
+/// Bytes that the data of an operation may be described with beyond its own: Linux describes a page
+/// for the ranges of Dataset Management, however few they are.
+fn spare(operation: &Operation) -> usize {
+    if let Operation::Deallocate { .. } = operation { nvm::BLOCK_BYTES } else { 0 }
 }

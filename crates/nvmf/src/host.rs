@@ -4,7 +4,11 @@
 //! target, so that an error in one of them shows. It trusts its controller, and panics if that
 //! breaks the rules.
 
+mod initiator;
+
 use bytes::{BufMut, Bytes};
+
+pub use initiator::{HOST_NQN, Initiator};
 
 /// How a host talks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -45,6 +45,14 @@ fn session(world: &mut World, dialect: Dialect) -> [Pipe; 2] {
     assert_eq!(io.command(world, &discard, &range(24)).0, 0);
     let blocks: Vec<u64> = world.disk.blocks.keys().copied().collect();
     assert_eq!(blocks, [10, 20, 23]);
+    // Linux describes a page for its ranges, however few they are.
+    let page = |lba| [range(lba), vec![0; 4080]].concat();
+    let page_of_ranges = HostCommand::new(0x09, 1, 4096).dword(11, 4);
+    io.done(world, &page_of_ranges.clone().with(&page(10)));
+    assert_eq!(io.command(world, &page_of_ranges, &page(20)).0, 0);
+    let refused = io.refused(world, &discard.put(32, &[15]));
+    assert_eq!(refused, zoneweave_nvmf::Status::SGL_LENGTH_INVALID);
+    assert_eq!(world.disk.blocks.keys().copied().collect::<Vec<_>>(), [23]);
     io.done(world, &HostCommand::new(0x7F, 8, 0));
     assert_eq!(io.end, Some(End::Disconnected));
     admin.done(world, &HostCommand::property_set(0x14, 0x0046_4001));

@@ -1,19 +1,36 @@
 //! The server against an initiator in another thread.
 
-mod initiator;
-
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use bytes::Bytes;
-use zoneweave_nvmf::host::{Dialect, HostCommand, Reply};
+use zoneweave_nvmf::host::{Dialect, HOST_NQN, HostCommand, Initiator, Reply};
 use zoneweave_runtime::Executor;
 use zoneweave_zoned::{BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba, Status};
 
 use super::*;
 use crate::memory_device::MemoryDevice;
-use initiator::{HOST, Host, NQN};
+
+const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:test";
+
+fn raw(address: SocketAddr) -> Initiator<TcpStream> {
+    Initiator::new(TcpStream::connect(address).unwrap(), Dialect::default())
+}
+
+fn admin_queue(address: SocketAddr, dialect: Dialect) -> (Initiator<TcpStream>, u16) {
+    Initiator::admin(TcpStream::connect(address).unwrap(), dialect, NQN)
+}
+
+fn io_queue(
+    address: SocketAddr,
+    dialect: Dialect,
+    controller: u16,
+    queue: u16,
+) -> Initiator<TcpStream> {
+    let stream = TcpStream::connect(address).unwrap();
+    Initiator::io(stream, dialect, NQN, controller, queue)
+}
 
 const QUICK: NvmeTcpLimits = NvmeTcpLimits {
     connections: 4,
@@ -38,7 +55,7 @@ fn serve<T: Send + 'static>(
         uuid: [0xA5; 16],
         optimal_blocks: 0,
         device: device(&handle),
-        hosts: Hosts::Listed(BTreeSet::from([HOST.to_owned()])),
+        hosts: Hosts::Listed(BTreeSet::from([HOST_NQN.to_owned()])),
     };
     let endpoint = Endpoint::Tcp(([127, 0, 0, 1], 0).into());
     let listener = Listener::start(&endpoint).unwrap();
@@ -106,17 +123,17 @@ impl BlockDevice for OddDevice {
 fn written_data_is_seen_on_another_queue_and_by_another_host() {
     let (_, status) = serve(memory, NvmeTcpLimits::default(), |address| {
         let dialect = Dialect { header_digest: true, data_digest: true, alignment: 0 };
-        let (mut admin, controller) = Host::admin(address, dialect);
-        let mut writer = Host::io(address, dialect, controller, 1);
-        let mut reader = Host::io(address, dialect, controller, 2);
+        let (mut admin, controller) = admin_queue(address, dialect);
+        let mut writer = io_queue(address, dialect, controller, 1);
+        let mut reader = io_queue(address, dialect, controller, 2);
         let data: Vec<u8> = (0..1_u32 << 20).map(|at| (at >> 8).to_le_bytes()[0] ^ 0x5A).collect();
         writer.done(&HostCommand::blocks(0x01, 100, 256), &data);
         writer.done(&HostCommand::blocks(0x01, 99, 1).with(&[7; 4096]), &[]);
         assert!(reader.read(&HostCommand::blocks(0x02, 100, 256)) == data);
         writer.done(&HostCommand::new(0x00, 1, 0), &[]);
-        let (_other_admin, other) = Host::admin(address, Dialect::default());
+        let (_other_admin, other) = admin_queue(address, Dialect::default());
         assert_ne!(other, controller);
-        let mut reader = Host::io(address, Dialect::default(), other, 1);
+        let mut reader = io_queue(address, Dialect::default(), other, 1);
         assert_eq!(reader.read(&HostCommand::blocks(0x02, 99, 1)), [7; 4096]);
         admin.done(&HostCommand::property_set(0x14, 0x0046_4001), &[]);
         assert_eq!(admin.wait_for_shutdown(), 0b1001);
@@ -127,8 +144,8 @@ fn written_data_is_seen_on_another_queue_and_by_another_host() {
 #[test]
 fn many_requests_share_the_memory_of_a_connection() {
     serve(memory, QUICK, |address| {
-        let (_admin, controller) = Host::admin(address, Dialect::default());
-        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        let (_admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
         // 30 writes and reads of 64 KiB each, where one has the whole budget.
         for turn in 0..15_u16 {
             host.start(turn * 2, &HostCommand::blocks(0x01, u64::from(turn) * 16, 16));
@@ -155,8 +172,8 @@ fn many_requests_share_the_memory_of_a_connection() {
 fn requests_complete_out_of_order_and_errors_are_told() {
     let odd = |handle: &Handle| Rc::new(OddDevice(handle.clone())) as Rc<dyn BlockDevice>;
     serve(odd, QUICK, |address| {
-        let (_admin, controller) = Host::admin(address, Dialect::default());
-        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        let (_admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
         host.start(11, &HostCommand::blocks(0x02, 1, 1));
         host.start(22, &HostCommand::blocks(0x02, 2, 1));
         host.start(33, &HostCommand::blocks(0x01, 0, 1).with(&[0; 4096]));
@@ -179,12 +196,12 @@ fn requests_complete_out_of_order_and_errors_are_told() {
 #[test]
 fn misbehaving_hosts_do_not_disturb_others() {
     let (_, status) = serve(memory, QUICK, |address| {
-        let (_admin, controller) = Host::admin(address, Dialect::default());
-        let mut honest = Host::io(address, Dialect::default(), controller, 1);
+        let (_admin, controller) = admin_queue(address, Dialect::default());
+        let mut honest = io_queue(address, Dialect::default(), controller, 1);
         // Another protocol, a host that says nothing in time, and one that is not in the list.
-        Host::raw(address, Dialect::default()).send_and_expect_end(b"GET / HTTP/1.1\r\n\r\n");
-        Host::raw(address, Dialect::default()).send_and_expect_end(&[]);
-        let mut stranger = Host::raw(address, Dialect::default());
+        raw(address).send_and_expect_end(b"GET / HTTP/1.1\r\n\r\n");
+        raw(address).send_and_expect_end(&[]);
+        let mut stranger = raw(address);
         stranger.open();
         let connect = HostCommand::connect(0, 0xFFFF, NQN, "nqn.2014-08.org.x:stranger");
         assert_eq!(stranger.refused(&connect), 0x184);
@@ -198,15 +215,15 @@ fn misbehaving_hosts_do_not_disturb_others() {
 #[test]
 fn queues_end_with_their_controllers() {
     serve(memory, QUICK, |address| {
-        let (admin, controller) = Host::admin(address, Dialect::default());
-        let mut host = Host::io(address, Dialect::default(), controller, 1);
+        let (admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
         host.start(1, &HostCommand::blocks(0x01, 0, 3));
         assert!(matches!(host.reply(), Reply::Ready(1, 1, 0, 12_288)));
         drop(admin);
         host.send_and_expect_end(&[]);
         // A host that is silent for longer than it had promised.
-        let silent = HostCommand::connect(0, 0xFFFF, NQN, HOST).dword(12, 1);
-        let mut admin = Host::raw(address, Dialect::default());
+        let silent = HostCommand::connect(0, 0xFFFF, NQN, HOST_NQN).dword(12, 1);
+        let mut admin = raw(address);
         admin.open();
         admin.done(&silent, &[]);
         admin.send_and_expect_end(&[]);

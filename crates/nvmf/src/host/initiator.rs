@@ -1,65 +1,79 @@
-//! An initiator on a socket that does as it is told, right or wrong.
+//! An initiator on a stream, that does as it is told, right or wrong.
+//!
+//! It panics where a test would: if the stream fails, or the controller breaks the rules.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 
 use bytes::Bytes;
-use zoneweave_nvmf::host::{Dialect, HostCommand, Reply};
 
-pub(super) const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:test";
-pub(super) const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
+use super::{Dialect, HostCommand, Reply};
 
-pub(super) struct Host {
-    stream: TcpStream,
+/// The name of the initiator.
+pub const HOST_NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:initiator";
+
+/// One connection.
+pub struct Initiator<S> {
+    stream: S,
     dialect: Dialect,
     received: Bytes,
 }
 
-impl Host {
+impl<S: Read + Write> Initiator<S> {
     /// A connection on which nothing was sent.
-    pub(super) fn raw(address: SocketAddr, dialect: Dialect) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+    pub fn new(stream: S, dialect: Dialect) -> Self {
         Self { stream, dialect, received: Bytes::new() }
     }
 
-    pub(super) fn open(&mut self) {
-        self.stream.write_all(&self.dialect.open()).unwrap();
+    /// The first exchange.
+    ///
+    /// # Panics
+    /// If it fails, as all methods do.
+    pub fn open(&mut self) {
+        self.send(&self.dialect.open());
         assert!(matches!(self.reply(), Reply::Opened(_)));
     }
 
     /// An admin queue, enabled; with its controller.
-    pub(super) fn admin(address: SocketAddr, dialect: Dialect) -> (Self, u16) {
-        let mut host = Self::raw(address, dialect);
+    pub fn admin(stream: S, dialect: Dialect, subsystem: &str) -> (Self, u16) {
+        let mut host = Self::new(stream, dialect);
         host.open();
-        let controller = host.done(&HostCommand::connect(0, 0xFFFF, NQN, HOST), &[]);
+        let connect = HostCommand::connect(0, 0xFFFF, subsystem, HOST_NQN);
+        let controller = host.done(&connect, &[]);
         host.done(&HostCommand::enable(), &[]);
-        (host, u16::try_from(controller).unwrap())
+        (host, u16::try_from(controller).expect("16 bits"))
     }
 
-    pub(super) fn io(address: SocketAddr, dialect: Dialect, controller: u16, queue: u16) -> Self {
-        let mut host = Self::raw(address, dialect);
+    /// An I/O queue of a controller.
+    pub fn io(stream: S, dialect: Dialect, subsystem: &str, controller: u16, queue: u16) -> Self {
+        let mut host = Self::new(stream, dialect);
         host.open();
-        host.done(&HostCommand::connect(queue, controller, NQN, HOST), &[]);
+        host.done(&HostCommand::connect(queue, controller, subsystem, HOST_NQN), &[]);
         host
     }
 
-    pub(super) fn start(&mut self, id: u16, command: &HostCommand) {
-        self.stream.write_all(&self.dialect.capsule(id, command)).unwrap();
+    fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("the controller receives");
     }
 
-    pub(super) fn send_data(&mut self, id: u16, transfer: u16, data: &[u8]) {
-        self.stream.write_all(&self.dialect.data(id, transfer, 0, data, true)).unwrap();
+    /// Sends a command under this identifier.
+    pub fn start(&mut self, id: u16, command: &HostCommand) {
+        self.send(&self.dialect.capsule(id, command));
+    }
+
+    /// Sends all data of a transfer.
+    pub fn send_data(&mut self, id: u16, transfer: u16, data: &[u8]) {
+        self.send(&self.dialect.data(id, transfer, 0, data, true));
     }
 
     /// The next PDU.
-    pub(super) fn reply(&mut self) -> Reply {
+    pub fn reply(&mut self) -> Reply {
         loop {
             if let Some(reply) = self.dialect.reply(&mut self.received) {
                 return reply;
             }
             let mut more = vec![0; 1 << 16];
-            let count = self.stream.read(&mut more).unwrap();
-            assert!(count > 0, "the server has ended the connection");
+            let count = self.stream.read(&mut more).expect("the controller sends");
+            assert!(count > 0, "the controller has ended the connection");
             self.received = [&self.received[..], &more[..count]].concat().into();
         }
     }
@@ -84,28 +98,28 @@ impl Host {
     }
 
     /// Runs a command that succeeds; returns its result.
-    pub(super) fn done(&mut self, command: &HostCommand, to_send: &[u8]) -> u64 {
+    pub fn done(&mut self, command: &HostCommand, to_send: &[u8]) -> u64 {
         let (status, result, _) = self.run(command, to_send);
         assert_eq!(status, 0, "{command:?}");
         result
     }
 
     /// Runs a command that succeeds; returns its data.
-    pub(super) fn read(&mut self, command: &HostCommand) -> Vec<u8> {
+    pub fn read(&mut self, command: &HostCommand) -> Vec<u8> {
         let (status, _, data) = self.run(command, &[]);
         assert_eq!(status, 0, "{command:?}");
         data
     }
 
     /// Runs a command that fails; returns its status.
-    pub(super) fn refused(&mut self, command: &HostCommand) -> u16 {
+    pub fn refused(&mut self, command: &HostCommand) -> u16 {
         let (status, ..) = self.run(command, &[]);
         assert_ne!(status, 0, "{command:?}");
         status
     }
 
     /// Polls the controller's status until its shutdown is over, as hosts do.
-    pub(super) fn wait_for_shutdown(&mut self) -> u64 {
+    pub fn wait_for_shutdown(&mut self) -> u64 {
         loop {
             let status = self.done(&HostCommand::property_get(0x1C, false), &[]);
             if status >> 2 & 3 == 2 {
@@ -115,8 +129,8 @@ impl Host {
     }
 
     /// Sends bytes, and waits for the end of the connection.
-    pub(super) fn send_and_expect_end(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).unwrap();
+    pub fn send_and_expect_end(&mut self, bytes: &[u8]) {
+        self.send(bytes);
         // Bytes that the server did not read end the connection with an error.
         let _ = self.stream.read_to_end(&mut Vec::new());
     }
