@@ -35,7 +35,7 @@ pub(crate) enum Verb {
     /// Create, inspect and maintain arrays
     #[command(subcommand)]
     Array(array::Verb),
-    /// Serve a volume over NBD, ublk, vhost-user or FUSE
+    /// Serve a volume over NBD, NVMe/TCP, ublk, vhost-user or FUSE
     #[command(subcommand)]
     Serve(serve::Verb),
     /// Read, write and manage the zones of a zoned volume that is not served

@@ -8,6 +8,7 @@ mod fs;
 mod jobs;
 mod looking;
 mod making;
+mod nvme_tcp;
 mod rest;
 mod returning;
 mod serving;

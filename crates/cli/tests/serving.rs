@@ -1,14 +1,14 @@
 //! Serving an array: data of clients survives failures of drives and servers.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::common::{MEMBERS, Place, pattern};
+use crate::common::{MEMBERS, Place, announced, pattern};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -95,6 +95,8 @@ fn a_server_that_cannot_listen_puts_no_drive_out_of_service() {
         format!("nbd --socket unix:new.sock --export {long}"),
         "nbd --socket unix:new.sock --socket unix:new.sock".to_owned(),
         "vhost-user --socket unix:file".to_owned(),
+        format!("nvme-tcp --listen 127.0.0.1:{port}"),
+        "nvme-tcp --listen 0.0.0.0:0".to_owned(),
         "fuse --mountpoint no-such-folder/file".to_owned(),
         "fuse --mountpoint file".to_owned(),
         "nbd --socket unix:new.sock --spare small/drive0".to_owned(),
@@ -388,16 +390,6 @@ fn quickstart(place: &Place) -> serde_json::Value {
     let document = announced(&mut child);
     stop(child);
     document
-}
-
-/// The document that a server prints when clients can connect.
-fn announced(child: &mut Child) -> serde_json::Value {
-    let mut text = String::new();
-    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
-    while !text.ends_with("\n}\n") {
-        assert!(stdout.read_line(&mut text).expect("text") > 0, "{text}");
-    }
-    serde_json::from_str(&text).expect("a document")
 }
 
 /// Ends a server as Ctrl-C does.

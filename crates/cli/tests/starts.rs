@@ -54,8 +54,12 @@ fn a_start_that_cannot_be_controlled_changes_nothing() {
     fs::set_permissions(place.path("open"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::write(place.path("file"), "precious").unwrap();
     let (long, deep) = ("x".repeat(90), format!("{}/{}", "y".repeat(120), "z".repeat(120)));
-    let fronts =
-        ["nbd --socket unix:s.sock", "vhost-user --socket unix:v.sock", "fuse --mountpoint f"];
+    let fronts = [
+        "nbd --socket unix:s.sock",
+        "vhost-user --socket unix:v.sock",
+        "fuse --mountpoint f",
+        "nvme-tcp --listen 127.0.0.1:0",
+    ];
     for directory in ["open", "file", &long, &deep] {
         for front in fronts {
             let start = &mut place.command(&format!("serve {front} {THREE}"));

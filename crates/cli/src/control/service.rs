@@ -15,6 +15,7 @@ use serde_json::Value;
 use zoneweave_linux::Ring;
 use zoneweave_linux::fuse::{FuseServer, FuseStatus};
 use zoneweave_linux::nbd::{NbdServer, NbdStatus};
+use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_raid::log::format::ArrayConfig;
@@ -80,6 +81,7 @@ pub(crate) struct Servers {
     pub ublk: Option<UblkServer>,
     pub vhost_user: Option<VhostUserServer>,
     pub fuse: Option<FuseServer>,
+    pub nvme_tcp: Option<NvmeTcpServer>,
 }
 
 impl Servers {
@@ -90,8 +92,12 @@ impl Servers {
         let vhost_user = self.vhost_user.as_ref();
         let machine = vhost_user.map_or(VhostUserStatus::default(), VhostUserServer::status);
         let file = self.fuse.as_ref().map_or(FuseStatus::default(), FuseServer::status);
-        let clients = nbd.connections as u64 + u64::from(machine.connected);
-        (clients, nbd.requests + ublk.requests + machine.requests + file.requests)
+        let nvme_tcp = self.nvme_tcp.as_ref();
+        let hosts = nvme_tcp.map_or(NvmeTcpStatus::default(), NvmeTcpServer::status);
+        let remote = nbd.connections as u64 + hosts.controllers as u64;
+        let clients = remote + u64::from(machine.connected);
+        let local = ublk.requests + machine.requests + file.requests;
+        (clients, nbd.requests + hosts.requests + local)
     }
 }
 

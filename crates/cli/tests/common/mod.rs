@@ -175,6 +175,16 @@ impl Server {
     }
 }
 
+/// The document that a server prints when clients can connect.
+pub(crate) fn announced(child: &mut Child) -> Value {
+    let mut text = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().expect("a pipe"));
+    while !text.ends_with("\n}\n") {
+        assert!(stdout.read_line(&mut text).expect("text") > 0, "{text}");
+    }
+    serde_json::from_str(&text).expect("a document")
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // It may be gone already.

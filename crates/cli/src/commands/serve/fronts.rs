@@ -7,11 +7,13 @@ use std::rc::Rc;
 
 use zoneweave_linux::fuse::{FuseMount, FuseServer};
 use zoneweave_linux::nbd::{Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer};
+use zoneweave_linux::nvme_tcp::{NvmeTcpLimits, NvmeTcpServer, NvmeTcpVolume};
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
+use super::nvme_tcp;
 use super::stop::Stop;
 use crate::control::Servers;
 use crate::error::{CliError, usage};
@@ -32,6 +34,8 @@ pub(super) struct Places {
     pub(super) vhost_user: Option<PathBuf>,
     /// FUSE mount point.
     pub(super) fuse: Option<PathBuf>,
+    /// NVMe/TCP subsystem.
+    pub(super) nvme_tcp: Option<nvme_tcp::Subsystem>,
 }
 
 /// Front ends whose clients can connect, and wait.
@@ -40,13 +44,15 @@ pub(super) struct Fronts<'a> {
     nbd: Vec<Listener>,
     vhost_user: Option<Listener>,
     fuse: Option<FuseMount>,
+    nvme_tcp: Option<Listener>,
 }
 
 impl Places {
     /// Whether there is no front end, which only zoned volumes can be served without.
     pub(super) fn are_none(&self) -> bool {
-        let Self { endpoints, export: _, ublk, vhost_user, fuse } = self;
-        endpoints.is_empty() && ublk.is_none() && vhost_user.is_none() && fuse.is_none()
+        let Self { endpoints, export: _, ublk, vhost_user, fuse, nvme_tcp } = self;
+        let is_local = ublk.is_some() || vhost_user.is_some() || fuse.is_some();
+        endpoints.is_empty() && !is_local && nvme_tcp.is_none()
     }
 
     /// Opens the front ends of a volume before its array starts: starting an array may take drives
@@ -67,6 +73,7 @@ impl Places {
         let nbd = self.endpoints.iter().map(Listener::start).collect::<Result<_, _>>()?;
         let vhost_user = self.vhost_user.clone().map(Endpoint::Unix);
         let vhost_user = vhost_user.map(|endpoint| Listener::start(&endpoint)).transpose()?;
+        let nvme_tcp = self.nvme_tcp.as_ref().map(nvme_tcp::Subsystem::listen).transpose()?;
         let Session { ring, handle, .. } = stop.session;
         if let Some(number) = self.ublk {
             let identity = identity(config.array.0);
@@ -76,7 +83,7 @@ impl Places {
         let bytes = blocks * BLOCK_BYTES as u64;
         let mount = |path: &PathBuf| FuseMount::new(path, &config.name, bytes, false);
         let fuse = self.fuse.as_ref().map(mount).transpose()?;
-        Ok(Fronts { places: self, nbd, vhost_user, fuse })
+        Ok(Fronts { places: self, nbd, vhost_user, fuse, nvme_tcp })
     }
 }
 
@@ -91,7 +98,7 @@ pub(super) fn start_servers(
     output: &Output,
 ) -> Result<(), CliError> {
     let (ring, handle) = (&session.ring, &session.handle);
-    let Fronts { places, nbd, vhost_user, fuse } = fronts;
+    let Fronts { places, nbd, vhost_user, fuse, nvme_tcp } = fronts;
     let device = shared(device);
     let chunk_bytes = u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64;
     let optimal_bytes = chunk_bytes * config.scheme.data() as u64;
@@ -116,6 +123,24 @@ pub(super) fn start_servers(
         let path = absolute(server.path());
         exports.push(format!("{VHOST_USER}{}", path.display()));
         servers.vhost_user = Some(server);
+    }
+    if let (Some(listener), Some(subsystem)) = (nvme_tcp, &places.nvme_tcp) {
+        let nqn = subsystem.name(config.array);
+        let optimal_blocks = optimal_bytes / BLOCK_BYTES as u64;
+        let volume = NvmeTcpVolume {
+            nqn: nqn.clone(),
+            uuid: config.array.0,
+            // No stripe is as large; zero would say nothing.
+            optimal_blocks: u16::try_from(optimal_blocks).unwrap_or(0),
+            device: device.clone(),
+            hosts: subsystem.hosts.clone(),
+        };
+        let server = NvmeTcpServer::start(ring, handle, volume, listener, NvmeTcpLimits::default());
+        exports.push(nvme_tcp::export(server.address(), &nqn));
+        servers.nvme_tcp = Some(server);
+        if let Some(warning) = subsystem.warning() {
+            output.warning(warning);
+        }
     }
     if let Some(mount) = fuse {
         let server = FuseServer::start(ring, handle, device.clone(), mount);
@@ -145,7 +170,7 @@ fn shared(device: Rc<dyn BlockDevice>) -> Rc<dyn BlockDevice> {
 
 /// Stops the servers, the local ones with the most pending data first.
 pub(super) async fn stop_servers(servers: Servers, output: &Output) {
-    let Servers { nbd, ublk, vhost_user, fuse } = servers;
+    let Servers { nbd, ublk, vhost_user, fuse, nvme_tcp } = servers;
     if let Some(server) = fuse {
         let path = server.path().to_owned();
         if !server.shutdown().await {
@@ -159,6 +184,9 @@ pub(super) async fn stop_servers(servers: Servers, output: &Output) {
         stop_ublk(server, output).await;
     }
     if let Some(server) = vhost_user {
+        server.shutdown().await;
+    }
+    if let Some(server) = nvme_tcp {
         server.shutdown().await;
     }
     if let Some(server) = nbd {
@@ -258,6 +286,9 @@ const FUSE: &str = "fuse:";
 
 /// A shell command that uses or shows an export.
 pub(super) fn look(export: &str) -> String {
+    if let Some(command) = nvme_tcp::connect(export) {
+        return command;
+    }
     if let Some(path) = export.strip_prefix(VHOST_USER) {
         // QEMU has commas within a value doubled.
         let chardev = format!("socket,id=vol,path={},reconnect=1", path.replace(',', ",,"));

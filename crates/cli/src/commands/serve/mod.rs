@@ -4,6 +4,7 @@ mod descriptors;
 mod engine;
 mod fronts;
 mod gather;
+mod nvme_tcp;
 mod orders;
 mod shards;
 mod stop;
@@ -49,6 +50,8 @@ pub(crate) enum Verb {
     Ublk(Ublk),
     /// Serve a volume to a virtual machine as a virtio disk (vhost-user-blk, e.g. of QEMU)
     VhostUser(VhostUser),
+    /// Serve a volume over NVMe/TCP, to hosts that connect with `nvme connect`
+    NvmeTcp(nvme_tcp::NvmeTcp),
     /// Serve a volume as a file through FUSE, e.g. for `losetup` on kernels without nbd and ublk
     Fuse(Fuse),
     /// Serve a zoned volume to `zoneweave zoned`, and as a zoned kernel disk (--ublk)
@@ -170,6 +173,10 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::VhostUser(VhostUser { array, socket }) => {
             let vhost_user = Some(unix_path(&socket)?);
             serve(&array, &Places { vhost_user, ..Places::default() }, &[], output)
+        }
+        Verb::NvmeTcp(request) => {
+            let nvme_tcp = Some(request.subsystem()?);
+            serve(&request.array, &Places { nvme_tcp, ..Places::default() }, &[], output)
         }
         Verb::Zoned(request) => {
             let places = Places { ublk: request.ublk, ..Places::default() };

@@ -277,6 +277,7 @@ impl Places {
             ("NBD", !self.endpoints.is_empty()),
             ("vhost-user", self.vhost_user.is_some()),
             ("FUSE", self.fuse.is_some()),
+            ("this NVMe/TCP server", self.nvme_tcp.is_some()),
         ];
         let front = fronts.into_iter().find(|(_, is_given)| *is_given).map(|(front, _)| front);
         match front {
