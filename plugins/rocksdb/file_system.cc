@@ -21,8 +21,8 @@ constexpr char kName[] = "zoneweave";
 
 class Lock : public rocksdb::FileLock {
  public:
-  explicit Lock(uint64_t id) : id(id) {}
-  const uint64_t id;
+  explicit Lock(zw_fs_writer* writer) : writer(writer) {}
+  zw_fs_writer* const writer;
 };
 
 bool IsLog(const std::string& path) {
@@ -213,33 +213,22 @@ class FileSystem : public rocksdb::FileSystem {
     return status;
   }
 
-  // The store is open in this process alone, so locks are as well.
-  IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
-                    IODebugContext* dbg) override {
+  // A file has one writer, whatever its path and whichever process of a served store has it.
+  IOStatus LockFile(const std::string& path, const IOOptions&, rocksdb::FileLock** lock,
+                    IODebugContext*) override {
     *lock = nullptr;
-    std::lock_guard<std::mutex> guard(store_->mutex);
-    if (!FileExists(path, options, dbg).ok()) {
-      zw_fs_writer* writer = nullptr;
-      IOStatus status = Taken(zw_fs_create(store_->fs, path.c_str(), 0, nullptr, &writer));
-      if (status.ok()) status = Taken(zw_fs_writer_close(writer));
-      if (!status.ok()) return status;
-    }
-    // A file has several paths, such as db/LOCK and /db/LOCK.
-    zw_fs_stat stat = {};
-    IOStatus status = Stat(path, &stat);
-    if (!status.ok()) return status;
-    if (!store_->locked.insert(stat.id).second) {
-      return IOStatus::IOError("lock " + path, "held by this process");
-    }
-    *lock = new Lock(stat.id);
+    zw_fs_writer* writer = nullptr;
+    zw_fs_error* error = zw_fs_create(store_->fs, path.c_str(), 1, nullptr, &writer);
+    if (TakenIf(error, ZW_FS_EXISTS)) error = zw_fs_append_to(store_->fs, path.c_str(), &writer);
+    IOStatus status = Taken(error);
+    if (status.IsBusy()) return IOStatus::IOError("lock " + path, status.ToString());
+    if (status.ok()) *lock = new Lock(writer);
     return status;
   }
 
   IOStatus UnlockFile(rocksdb::FileLock* lock, const IOOptions&, IODebugContext*) override {
     std::unique_ptr<Lock> ours(static_cast<Lock*>(lock));
-    std::lock_guard<std::mutex> guard(store_->mutex);
-    return store_->locked.erase(ours->id) == 1 ? IOStatus::OK()
-                                               : IOStatus::IOError("unlock", "not locked");
+    return Taken(zw_fs_writer_close(ours->writer));
   }
 
   IOStatus GetTestDirectory(const IOOptions& options, std::string* path,

@@ -49,7 +49,8 @@ enum zw_fs_code {
   ZW_FS_DAMAGED = 9,         /* a block does not verify; nothing is made up */
   ZW_FS_IO = 10,             /* a drive failed */
   ZW_FS_STOPPED = 11,        /* the store takes no more changes, or is closed */
-  ZW_FS_BUG = 12             /* a bug in the library; the store is unusable */
+  ZW_FS_BUG = 12,            /* a bug in the library; the store is unusable */
+  ZW_FS_UNREACHABLE = 13     /* the server of the store does not answer, or has ended; open it again */
 };
 
 /* Expected lifetimes, with the numbers of RocksDB's WriteLifeTimeHint. */
@@ -103,7 +104,14 @@ void zw_fs_error_free(zw_fs_error *error);
  * least-worn, dual-pool), buffer (bytes that a file collects
  * before it writes them, such as 1M), active_zones (data zones written at once), max_writers.
  *
- * Fails with NOT_FOUND (a drive or a store is missing), BUSY (another process, or this one, has a drive
+ * Or reaches a store that `zoneweave fs serve` keeps open, so that several processes use it:
+ *
+ *   zoneweave://unix:SOCKET
+ *
+ * Files that a process has open are closed at the server when it ends; bytes that it has neither
+ * flushed nor synced are lost. When the server ends, calls fail with UNREACHABLE.
+ *
+ * Fails with NOT_FOUND (a drive, a store or a server is missing), BUSY (another process, or this one, has a drive
  * open), INVALID (the URI, the drives, a drive too small), DAMAGED or IO. */
 zw_fs_error *zw_fs_open(const char *uri, zw_fs **fs);
 /* A sentence for the user about damage that the drive did to blocks which no record knew when the

@@ -4,7 +4,7 @@
 
 use std::ffi::c_void;
 
-use crate::failure::Failure;
+use zoneweave_store::Failure;
 
 /// Bytes to be read by the store's thread.
 pub(crate) struct Lent {

@@ -14,7 +14,6 @@
 //! | `service` | an open store in a thread of its own, and calls to it |
 //! | `worker` | what that thread owns |
 //! | `lent` | memory of a caller that waits |
-//! | `failure` | an error on its way to C |
 //!
 //! Invariants:
 //! - No panic crosses the boundary. After one, every call on the store fails with `Code::Bug`.
@@ -23,11 +22,10 @@
 //! - At most `REQUESTS_MAX` calls are under way.
 
 mod abi;
-mod failure;
 mod lent;
 mod service;
 mod uri;
 mod worker;
 
 pub use abi::*;
-pub use failure::Code;
+pub use zoneweave_store::Code;

@@ -14,12 +14,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use zoneweave_filestore::{FileStore, OpenReport};
+use zoneweave_filestore::FileStore;
 use zoneweave_linux::{Mailbox, Ring, unix_seconds};
 use zoneweave_runtime::Executor;
-use zoneweave_store::Place;
+use zoneweave_store::{Client, Code, Failure, Place, Store, Target};
 
-use crate::failure::{Code, Failure};
 use crate::uri::StoreUri;
 use crate::worker::Worker;
 
@@ -164,9 +163,8 @@ fn run(uri: StoreUri, opened: &SyncSender<Result<Opened, Failure>>) {
     // A caller without an answer reports the panic.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         match executor.run(open(&ring, &executor, uri, &mut place)) {
-            Ok((store, report)) => {
+            Ok((store, warning)) => {
                 let worker = worker.insert(Worker::new(executor.handle(), store));
-                let warning = report.warning().unwrap_or_default();
                 let _ = opened.send(Ok(Opened { letters: letters.clone(), warning }));
                 executor.run(serve(worker, &letters));
             }
@@ -191,16 +189,28 @@ fn prepare() -> Result<(Ring, Letters), Failure> {
     Ok((ring, letters))
 }
 
+/// Opens the store, or connects to its server; with the damage that the start of the store found.
 async fn open(
     ring: &Ring,
     executor: &Executor,
     uri: StoreUri,
     kept: &mut Option<Place>,
-) -> Result<(FileStore, OpenReport), Failure> {
-    let place = kept.insert(Place::open(ring, &executor.handle(), &uri.drives).await?);
+) -> Result<(Store, String), Failure> {
+    let handle = executor.handle();
+    let drives = match &uri.target {
+        Target::Drives(drives) => drives,
+        // A database waits for its storage as long as it takes.
+        Target::Socket(path) => {
+            let client = Client::connect(ring, &handle, path, None).await?;
+            let warning = client.warning().to_owned();
+            return Ok((Store::Served(client), warning));
+        }
+    };
+    let place = kept.insert(Place::open(ring, &handle, drives).await?);
     let mut options = uri.options()?;
     options.clock = Rc::new(unix_seconds);
-    Ok(FileStore::open(executor.handle(), place.device(), options).await?)
+    let (store, report) = FileStore::open(handle, place.device(), options).await?;
+    Ok((Store::Own(store), report.warning().unwrap_or_default()))
 }
 
 /// Begins works until the store is closed, and waits for them.
@@ -257,7 +267,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::path::{Path, PathBuf};
 
-    use zoneweave_filestore::{FormatOptions, Hints, StoreError};
+    use zoneweave_filestore::{FormatOptions, Hints};
     use zoneweave_linux::FileDrive;
     use zoneweave_runtime::{Handle, Nanos};
     use zoneweave_zoned::{BlockCount, Geometry};
@@ -286,7 +296,7 @@ mod tests {
         let service = Arc::new(open(&path).unwrap());
         let hints = Hints::default();
         let key = service.call(async move |worker| {
-            let writer = worker.store.create("/kept", hints).await?;
+            let writer = worker.store.create("/kept", hints, false).await?;
             writer.append(b"bytes").await?;
             writer.sync().await?;
             Ok(worker.writers.add(writer))
@@ -303,11 +313,11 @@ mod tests {
         let broken: Result<(), _> = service.call(async |_| panic!("as this test wants"));
         assert_eq!(broken.unwrap_err().code, Code::Bug);
         assert_eq!(waiting.unwrap().join().unwrap().unwrap_err().code, Code::Bug);
-        let later = service.call(async move |worker| Ok(worker.writers.get(key?)?.length()));
+        let later = service.call(async move |worker| worker.writers.get(key?)?.length().await);
         assert_eq!(later.unwrap_err().code, Code::Bug);
         service.close();
         let again = open(&path).unwrap();
-        let length = again.call(async |worker| Ok(worker.store.metadata("/kept")?.length));
+        let length = again.call(async |worker| Ok(worker.store.metadata("/kept").await?.length));
         assert_eq!(length.unwrap(), 5);
     }
 
@@ -324,14 +334,14 @@ mod tests {
                         let path = path.clone();
                         let length = service.call(async move |worker| {
                             let writer = match worker.store.append_to(&path).await {
-                                Err(StoreError::NotFound { .. }) => {
-                                    worker.store.create(&path, Hints::default()).await?
+                                Err(failure) if failure.code == Code::NotFound => {
+                                    worker.store.create(&path, Hints::default(), false).await?
                                 }
                                 other => other?,
                             };
                             writer.append(b"1234567").await?;
                             writer.sync().await?;
-                            Ok(writer.length())
+                            writer.length().await
                         });
                         assert_eq!(length.unwrap(), 7 * round);
                     }
@@ -339,7 +349,7 @@ mod tests {
             }
         });
         service.close();
-        let closed = service.call(async |worker| Ok(worker.store.list("/")?));
+        let closed = service.call(async |worker| worker.store.list("/").await);
         assert_eq!(closed.unwrap_err().code, Code::Stopped);
     }
 

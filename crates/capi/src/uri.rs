@@ -1,4 +1,5 @@
-//! The name of a store: `zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE[&OPTION=VALUE...]]`.
+//! The name of a store: `zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE[&OPTION=VALUE...]]`, or
+//! `zoneweave://unix:SOCKET` for a store that is served.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
@@ -6,10 +7,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use zoneweave_filestore::{OpenOptions, policy};
-use zoneweave_store::split_drives;
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
 
-use crate::failure::Failure;
+use zoneweave_store::{Failure, Target};
 
 const SCHEME: &str = "zoneweave://";
 
@@ -20,10 +20,10 @@ const OPTIONS: &str = "policy=lifetime|sequential|least-worn|dual-pool, buffer=B
 /// Most bytes of a buffer: each file that is written has one.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
 
-/// The drives of a store, and how it is opened.
+/// Where a store is, and how it is opened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct StoreUri {
-    pub(crate) drives: Vec<PathBuf>,
+    pub(crate) target: Target,
     policy: Option<String>,
     buffer: Option<BlockCount>,
     active_zones: Option<u32>,
@@ -34,14 +34,12 @@ impl StoreUri {
     /// Reads a URI.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
         let rest = text.strip_prefix(SCHEME).ok_or_else(|| {
-            Failure::invalid(format!("{text}: a store is {SCHEME}DRIVE[,DRIVE...][?OPTION=VALUE]"))
+            let forms = "DRIVE[,DRIVE...][?OPTION=VALUE] or zoneweave://unix:SOCKET";
+            Failure::invalid(format!("{text}: a store is {SCHEME}{forms}"))
         })?;
-        let (drives, options) = rest.split_once('?').unwrap_or((rest, ""));
-        // Commas in paths are written as %2C, so that the list is split first.
-        let drives = split_drives(OsStr::new(drives));
-        let drives = drives.iter().map(|drive| decoded(drive.to_str().unwrap_or_default()));
+        let (place, options) = rest.split_once('?').unwrap_or((rest, ""));
         let mut uri = Self {
-            drives: drives.collect::<Result<_, _>>()?,
+            target: target(place)?,
             policy: None,
             buffer: None,
             active_zones: None,
@@ -49,6 +47,10 @@ impl StoreUri {
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             uri.set(option)?;
+        }
+        if matches!(uri.target, Target::Socket(_)) && !options.is_empty() {
+            let message = "a store that is served has the options of its server: leave them out";
+            return Err(Failure::invalid(message));
         }
         Ok(uri)
     }
@@ -79,6 +81,21 @@ impl StoreUri {
         options.active_zones = self.active_zones.or(options.active_zones);
         options.max_writers = self.max_writers.unwrap_or(options.max_writers);
         Ok(options)
+    }
+}
+
+/// The place in front of the options.
+fn target(place: &str) -> Result<Target, Failure> {
+    let decode = |path: &PathBuf| decoded(path.to_str().unwrap_or_default());
+    // Commas in paths are written as %2C, so that the list is split first.
+    match Target::of(OsStr::new(place)) {
+        Target::Drives(drives) => {
+            Ok(Target::Drives(drives.iter().map(decode).collect::<Result<_, _>>()?))
+        }
+        Target::Socket(path) if path.as_os_str().is_empty() => {
+            Err(Failure::invalid("a socket without a path"))
+        }
+        Target::Socket(path) => Ok(Target::Socket(decode(&path)?)),
     }
 }
 
@@ -131,7 +148,10 @@ mod tests {
     use super::*;
 
     fn drives(text: &str) -> Vec<PathBuf> {
-        StoreUri::parse(text).unwrap().drives
+        match StoreUri::parse(text).unwrap().target {
+            Target::Drives(drives) => drives,
+            Target::Socket(path) => panic!("{} is a socket", path.display()),
+        }
     }
 
     #[test]
@@ -144,6 +164,16 @@ mod tests {
         assert_eq!(options.policy.name(), "sequential");
         assert_eq!((options.buffer, options.active_zones), (BlockCount(16), Some(3)));
         assert_eq!(options.max_writers, 9);
+    }
+
+    #[test]
+    fn sockets_are_told_from_drives() {
+        let target = StoreUri::parse("zoneweave://unix:/run/s%20t").unwrap().target;
+        assert_eq!(target, Target::Socket("/run/s t".into()));
+        assert_eq!(drives("zoneweave://./unix:a"), [PathBuf::from("./unix:a")]);
+        for wrong in ["zoneweave://unix:", "zoneweave://unix:/s?policy=sequential"] {
+            assert!(StoreUri::parse(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -1,49 +1,29 @@
 //! What the store's thread owns: the store, and its open files by number.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
-use slab::Slab;
-use zoneweave_filestore::{FileReader, FileStore, FileWriter};
 use zoneweave_runtime::{Gate, Handle};
-
-use crate::failure::Failure;
+use zoneweave_store::{Reader, Store, Table, Writer};
 
 /// The store and its open files.
 pub(crate) struct Worker {
     pub(crate) handle: Handle,
-    pub(crate) store: FileStore,
-    pub(crate) writers: Table<FileWriter>,
-    pub(crate) readers: Table<FileReader>,
+    pub(crate) store: Store,
+    pub(crate) writers: Table<Writer>,
+    pub(crate) readers: Table<Reader>,
     /// Calls that have not ended.
     running: Cell<u64>,
     ended: Gate,
 }
 
-/// Open files. A number is used again, but only after its handle was freed.
-pub(crate) struct Table<T>(RefCell<Slab<Rc<T>>>);
-
-impl<T> Table<T> {
-    pub(crate) fn add(&self, file: T) -> usize {
-        self.0.borrow_mut().insert(Rc::new(file))
-    }
-
-    pub(crate) fn get(&self, key: usize) -> Result<Rc<T>, Failure> {
-        self.0.borrow().get(key).cloned().ok_or_else(Failure::closed)
-    }
-
-    pub(crate) fn remove(&self, key: usize) -> Result<Rc<T>, Failure> {
-        self.0.borrow_mut().try_remove(key).ok_or_else(Failure::closed)
-    }
-}
-
 impl Worker {
-    pub(crate) fn new(handle: Handle, store: FileStore) -> Rc<Self> {
+    pub(crate) fn new(handle: Handle, store: Store) -> Rc<Self> {
         Rc::new(Self {
             handle,
             store,
-            writers: Table(RefCell::default()),
-            readers: Table(RefCell::default()),
+            writers: Table::default(),
+            readers: Table::default(),
             running: Cell::new(0),
             ended: Gate::new(),
         })

@@ -18,7 +18,7 @@ use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
 use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
-use zoneweave_store::PlaceError;
+use zoneweave_store::{Code, Failure, PlaceError};
 use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 
 use crate::exit::Exit;
@@ -39,7 +39,7 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Replace(#[from] ReplaceError),
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] Failure),
     #[error(transparent)]
     OpenStore(#[from] zoneweave_filestore::OpenError),
     #[error(transparent)]
@@ -82,6 +82,8 @@ pub(crate) enum CliError {
          disk, e.g. with `blkzone`, or serve the volume with `zoneweave serve zoned` alone"
     )]
     IsDisk { disk: String },
+    #[error("the zones hold a file store that is served at {socket}: use `zoneweave fs`")]
+    HoldsStore { socket: String },
     #[error("the volume took no more writes: {reason}; what was not flushed may be lost")]
     StoppedZoned { reason: String },
     #[error(transparent)]
@@ -309,6 +311,12 @@ impl From<FileDriveError> for CliError {
     }
 }
 
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        Failure::from(error).into()
+    }
+}
+
 impl From<PlaceError> for CliError {
     fn from(error: PlaceError) -> Self {
         let usage = |problem: String| Self::Usage { option: "<STORE>", problem };
@@ -363,7 +371,6 @@ impl CliError {
             | Self::OpenZoned(raizn::OpenError::Assembly(AssemblyError::NoArray))
             | Self::NoArray
             | Self::NotZoned
-            | Self::Store(StoreError::NotFound { .. })
             | Self::OpenStore(zoneweave_filestore::OpenError::NoStore)
             | Self::NoScrub
             | Self::FewNamed { .. }
@@ -409,11 +416,7 @@ impl CliError {
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
             | Self::SeveralArrays { .. }
-            | Self::Store(
-                StoreError::Exists { .. }
-                | StoreError::NotEmpty { .. }
-                | StoreError::IsADirectory { .. },
-            )
+            | Self::HoldsStore { .. }
             | Self::StoreInTheWay { .. }
             | Self::ZonedServed { .. }
             | Self::IsZoned { .. }
@@ -443,14 +446,25 @@ impl CliError {
             | Self::Starting
             | Self::ZonesNotServed
             | Self::NotServed { .. } => Exit::Unreachable,
-            Self::Block(BlockError::Unrecoverable { .. })
-            | Self::Store(StoreError::Damaged { .. } | StoreError::Unreadable { .. })
-            | Self::ReadWrong { .. } => Exit::DataLost,
+            Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
+                Exit::DataLost
+            }
+            Self::Store(failure) => store_exit(failure.code),
             Self::Remote { exit, .. } => *exit,
             Self::OfShard { error, .. } => error.exit(),
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }
+    }
+}
+
+fn store_exit(code: Code) -> Exit {
+    match code {
+        Code::NotFound => Exit::NotFound,
+        Code::Exists | Code::NotEmpty | Code::IsADirectory => Exit::Refused,
+        Code::Damaged => Exit::DataLost,
+        Code::Unreachable => Exit::Unreachable,
+        _ => Exit::Failed,
     }
 }
 

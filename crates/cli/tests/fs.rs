@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::Place;
+use crate::common::{Place, Server};
 
 const VOLUME: &str = "d/drive0,d/drive1,d/drive2,d/drive3";
 
@@ -24,8 +24,20 @@ fn local(place: &Place, name: &str, length: usize) -> Vec<u8> {
     data
 }
 
-/// Uses every verb on a store.
+/// Uses every verb on a store that is not served.
 fn exercise(place: &Place, store: &str) {
+    exercise_until(place, store, |data| {
+        let check = place.run(&format!("fs --json check {store}")).exits(0);
+        let checked = check.document("fs-check");
+        assert_eq!((&checked["clean"], &checked["counts"]["files"]), (&true.into(), &1.into()));
+        assert_eq!(checked["counts"]["bytes"], data.len());
+        let check = place.run(&format!("fs check {store}"));
+        check.exits(0).says("1 files, 3 directories").says("clean");
+    });
+}
+
+/// Uses the verbs on a store; checks it while it has one file.
+fn exercise_until(place: &Place, store: &str, check: impl Fn(&[u8])) {
     let fs_verb = |words: &str| place.run(&format!("fs {words}"));
     let data = local(place, "local", 3 << 20 | 1234);
     fs_verb(&format!("mkdir {store} /db /db/archive")).exits(0);
@@ -38,10 +50,7 @@ fn exercise(place: &Place, store: &str) {
     fs_verb(&format!("mv {store} /db/000001.sst /db/000002.sst")).exits(0);
     fs_verb(&format!("cat {store} /db/000001.sst")).exits(3).complains("no such file");
     fs_verb(&format!("rm {store} /db/archive")).exits(4).complains("not empty");
-    let checked = fs_verb(&format!("--json check {store}")).exits(0).document("fs-check");
-    assert_eq!((&checked["clean"], &checked["counts"]["files"]), (&true.into(), &1.into()));
-    assert_eq!(checked["counts"]["bytes"], data.len());
-    fs_verb(&format!("check {store}")).exits(0).says("1 files, 3 directories").says("clean");
+    check(&data);
     let get = format!("get {store} /db/000002.sst out");
     fs_verb(&get).exits(0);
     assert!(fs::read(place.path("out")).unwrap() == data, "another content");
@@ -118,4 +127,60 @@ fn a_store_is_made_only_on_a_drive_that_nothing_else_needs() {
     place.run("fs mkfs d/drive1").exits(4).complains("a member of array vol0");
     place.run("fs mkfs d/drive1,d/drive4").exits(2).complains("--kind zoned");
     place.run("fs mkfs d/absent").exits(3);
+}
+
+/// A store of a drive or volume in service, with its first socket.
+fn served(place: &Place, store: &str, options: &str) -> (Server, String) {
+    let server = place.serve_store(&format!("{store} {options}"));
+    let look = server.announced.lines().find_map(|line| line.strip_prefix("zoneweave fs ls "));
+    let socket = look.unwrap().to_owned();
+    (server, socket)
+}
+
+#[test]
+fn a_served_store_has_every_verb_at_its_socket_and_at_its_drive() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive4 --label tables").exits(0);
+    let (server, socket) = served(&place, "d/drive4", "--socket unix:other --policy dual-pool");
+    assert!(server.announced.contains("--fs_uri=zoneweave://unix:"), "{}", server.announced);
+    for store in ["unix:other", "d/drive4"] {
+        exercise_until(&place, store, |data| {
+            let shown = place.run(&format!("--json fs df {store}")).exits(0).document("fs-df");
+            assert_eq!((&shown["label"], shown["zones"].as_u64()), (&"tables".into(), Some(16)));
+            assert!(shown["live_bytes"].as_u64().unwrap() >= data.len() as u64);
+        });
+        fs::remove_file(place.path("out")).unwrap();
+    }
+    place.run("fs check d/drive4").exits(4).complains("in use");
+    place.run("fs check unix:other").exits(2).complains("not served");
+    place.run("fs mkfs d/drive4 --yes-destroy").exits(4).complains("in use");
+    place.run("fs serve d/drive4").exits(4).complains("in use");
+    place.run(&format!("fs put {socket} local /kept")).exits(0);
+    assert!(server.stop().contains("all synced bytes are on the drive"));
+    place.run("fs ls unix:other").exits(3).complains("no server");
+    place.run("fs ls d/drive4").exits(0).says("kept");
+    place.run("fs check d/drive4").exits(0).says("clean");
+}
+
+#[test]
+fn a_store_on_a_volume_is_served_while_its_drives_are_replaced() {
+    let place = with_drives("");
+    let drives = VOLUME.replace(',', " ");
+    place.run(&format!("array create z {drives} --kind zoned")).exits(0);
+    place.run(&format!("fs serve {VOLUME}")).exits(3).complains("make one first");
+    place.run(&format!("fs mkfs {VOLUME}")).exits(0);
+    let (server, socket) = served(&place, VOLUME, "");
+    let data = local(&place, "local", 2 << 20 | 77);
+    place.run(&format!("fs put {socket} local /file")).exits(0);
+    place.run("zoned reset d/drive0 --zone 2").exits(4).complains("zoneweave fs");
+    place.run("array status d/drive1 --check").exits(0).says("zoneweave://unix:");
+    place.run("array fail d/drive0 --slot 2").exits(0).says("DEGRADED");
+    place.run(&format!("fs get {VOLUME} /file out")).exits(0);
+    assert!(fs::read(place.path("out")).unwrap() == data, "another content");
+    place.run("array replace d/drive0 --slot 2 --with d/drive4").exits(0).says("HEALTHY");
+    place.run(&format!("fs put {socket} local /second")).exits(0);
+    server.kill();
+    let volume = VOLUME.replace("drive2", "drive4");
+    place.run(&format!("fs get {volume} /second back")).exits(0);
+    place.run(&format!("fs check {volume}")).exits(0).says("2 files").says("clean");
 }

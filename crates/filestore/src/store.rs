@@ -53,6 +53,10 @@ pub struct Space {
     /// Bytes of empty zones, and of open zones behind what is written, without the zones kept for
     /// relocation.
     pub free_bytes: u64,
+    /// Zones of the drive.
+    pub zones: usize,
+    /// Zones of metadata.
+    pub metadata_zones: usize,
     /// Zones that are empty.
     pub empty_zones: usize,
     /// Zones that are open.
@@ -307,6 +311,8 @@ impl Core {
             capacity_bytes: bytes(capacity * data_zones as u64),
             live_bytes: bytes(live),
             free_bytes: bytes(capacity * empty as u64 + room),
+            zones: state.zones.iter().count(),
+            metadata_zones: state.zones.count(Phase::Metadata),
             empty_zones: state.empty_zones(),
             open_zones: state.zones.count(Phase::Open),
             unusable_zones: state.zones.count(Phase::Unusable),

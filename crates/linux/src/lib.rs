@@ -23,6 +23,7 @@ pub use drives::{
     DiskNonsense, Drive, DriveError, DriveFailure, DriveInfo, DriveLoss, FileDrive, FileDriveError,
     NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
 };
+pub use host::timeout::timeout;
 pub use host::{Signal, Signals, entropy, unix_seconds};
 pub use memory_device::MemoryDevice;
 pub use remote::{DeviceLink, Mailbox, RemoteDevice};

@@ -1,11 +1,27 @@
-//! The place of a file store: a drive, or a zoned volume of several drives, opened by their paths
-//! in this process.
+//! File stores by the names that users give them: drives, or the socket of a server.
 //!
-//! The command and the C ABI open stores the same way. Both report a [`PlaceError`] to their
-//! users, the command after it has looked for a server of the volume.
+//! | module | content |
+//! |---|---|
+//! | `place` | a drive, or a zoned volume of several, opened by paths |
+//! | `files` | stores and open files, in this process or of a server |
+//! | `client` | a connection to a served store |
+//! | `server` | serves a store to other processes |
+//! | `wire` | their protocol, without I/O |
+//! | `failure` | errors that leave the process |
 
+mod client;
 mod error;
+mod failure;
+mod files;
 mod place;
+mod server;
+mod table;
+mod wire;
 
+pub use client::Client;
 pub use error::PlaceError;
-pub use place::{Place, missing_slots, split_drives};
+pub use failure::{Code, Failure};
+pub use files::{Reader, ServedReader, ServedWriter, Store, Writer};
+pub use place::{Place, Target, missing_slots};
+pub use server::{StoreServer, StoreServerStatus};
+pub use table::Table;

@@ -64,9 +64,31 @@ impl Place {
     }
 }
 
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// On a drive, or on the zoned volume of several.
+    Drives(Vec<PathBuf>),
+    /// With the server at a socket.
+    Socket(PathBuf),
+}
+
+/// Before the path of a socket.
+const SOCKET: &[u8] = b"unix:";
+
+impl Target {
+    /// The target of `DRIVE,DRIVE...` or `unix:SOCKET`.
+    #[must_use]
+    pub fn of(text: &OsStr) -> Self {
+        match text.as_bytes().strip_prefix(SOCKET) {
+            Some(path) => Self::Socket(PathBuf::from(OsStr::from_bytes(path))),
+            None => Self::Drives(split_drives(text)),
+        }
+    }
+}
+
 /// The drives of `DRIVE,DRIVE...`.
-#[must_use]
-pub fn split_drives(text: &OsStr) -> Vec<PathBuf> {
+fn split_drives(text: &OsStr) -> Vec<PathBuf> {
     let parts = text.as_bytes().split(|byte| *byte == b',');
     parts.map(|part| PathBuf::from(OsStr::from_bytes(part))).collect()
 }
@@ -149,6 +171,8 @@ mod tests {
         let split = |text: &str| split_drives(OsStr::new(text));
         assert_eq!(split("/a"), [PathBuf::from("/a")]);
         assert_eq!(split("/a,b"), [PathBuf::from("/a"), PathBuf::from("b")]);
+        assert_eq!(Target::of(OsStr::new("unix:/s,t")), Target::Socket("/s,t".into()));
+        assert_eq!(Target::of(OsStr::new("/s,t")), Target::Drives(split("/s,t")));
         assert!(matches!(check_paths(&split("/a,")), Err(PlaceError::NoDrive)));
         assert!(matches!(check_paths(&split("a,b,a")), Err(PlaceError::GivenTwice { .. })));
     }

@@ -52,7 +52,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "nbd",
         ],
     ),
-    ("store", &["runtime", "zoned", "raid", "linux"]),
+    ("store", &["runtime", "zoned", "raid", "filestore", "linux"]),
     ("capi", ALL),
     // The command, in `crates/cli`.
     ("zoneweave", ALL),

@@ -9,7 +9,7 @@ use super::error::Error;
 use super::guard::{Out, given, guard, text};
 use super::names::Stat;
 use super::store::{Fs, on_store};
-use crate::failure::Failure;
+use zoneweave_store::Failure;
 
 /// The names in a directory: `zw_fs_entries`.
 pub struct Entries(Vec<(CString, Stat)>);
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn zw_fs_list(
         on_store(fs, |service| {
             let path = text(path, "path")?.to_owned();
             let out = Out::new(entries, "entries")?;
-            let listed = service.call(async move |worker| Ok(worker.store.list(&path)?))?;
+            let listed = service.call(async move |worker| worker.store.list(&path).await)?;
             let entry = |(name, metadata): (String, Metadata)| {
                 (CString::new(name).expect("names have no NUL"), Stat::from(&metadata))
             };

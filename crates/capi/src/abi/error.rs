@@ -2,7 +2,7 @@
 
 use std::ffi::{CString, c_char};
 
-use crate::failure::Failure;
+use zoneweave_store::Failure;
 
 /// An error: `zw_fs_error`.
 pub struct Error {

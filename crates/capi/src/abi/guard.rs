@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
 use super::error::Error;
-use crate::failure::Failure;
 use crate::service::Service;
+use zoneweave_store::Failure;
 
 /// Runs the work of a function; a panic is an error, and makes the store unusable.
 pub(super) fn guard(
@@ -88,7 +88,7 @@ impl<T> Out<*mut T> {
 mod tests {
     use super::super::error::{zw_fs_error_code, zw_fs_error_free};
     use super::*;
-    use crate::failure::Code;
+    use zoneweave_store::Code;
 
     #[test]
     fn a_panic_becomes_an_error() {

@@ -2,7 +2,7 @@
 
 use zoneweave_filestore::{Hints, Lifetime};
 
-use crate::failure::Failure;
+use zoneweave_store::Failure;
 
 /// Hints for placement: `zw_fs_hints`.
 #[derive(Clone, Copy)]

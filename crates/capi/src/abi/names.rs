@@ -8,8 +8,8 @@ use zoneweave_filestore::Metadata;
 use super::error::Error;
 use super::guard::{Out, text};
 use super::store::{Fs, on_store};
-use crate::failure::Failure;
 use crate::worker::Worker;
+use zoneweave_store::Failure;
 
 /// A file or directory: `zw_fs_stat`.
 #[derive(Clone, Copy)]
@@ -64,25 +64,21 @@ unsafe fn change(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_mkdir(fs: *mut Fs, path: *const c_char) -> *mut Error {
     // SAFETY: The header obliges callers.
-    unsafe {
-        change(fs, path, async |worker, path| Ok(worker.store.create_directory(&path).await?))
-    }
+    unsafe { change(fs, path, async |worker, path| worker.store.create_directory(&path).await) }
 }
 
 /// Removes a directory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_rmdir(fs: *mut Fs, path: *const c_char) -> *mut Error {
     // SAFETY: The header obliges callers.
-    unsafe {
-        change(fs, path, async |worker, path| Ok(worker.store.remove_directory(&path).await?))
-    }
+    unsafe { change(fs, path, async |worker, path| worker.store.remove_directory(&path).await) }
 }
 
 /// Removes a name of a file.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_unlink(fs: *mut Fs, path: *const c_char) -> *mut Error {
     // SAFETY: The header obliges callers.
-    unsafe { change(fs, path, async |worker, path| Ok(worker.store.remove_file(&path).await?)) }
+    unsafe { change(fs, path, async |worker, path| worker.store.remove_file(&path).await) }
 }
 
 /// Gives a file another name.
@@ -96,7 +92,7 @@ pub unsafe extern "C" fn zw_fs_link(
     unsafe {
         on_store(fs, |service| {
             let (file, name) = (text(file, "file")?.to_owned(), text(name, "name")?.to_owned());
-            service.call(async move |worker| Ok(worker.store.link(&file, &name).await?))
+            service.call(async move |worker| worker.store.link(&file, &name).await)
         })
     }
 }
@@ -112,7 +108,7 @@ pub unsafe extern "C" fn zw_fs_rename(
     unsafe {
         on_store(fs, |service| {
             let (from, to) = (text(from, "from")?.to_owned(), text(to, "to")?.to_owned());
-            service.call(async move |worker| Ok(worker.store.rename(&from, &to).await?))
+            service.call(async move |worker| worker.store.rename(&from, &to).await)
         })
     }
 }
@@ -130,7 +126,9 @@ pub unsafe extern "C" fn zw_fs_stat_path(
             let path = text(path, "path")?.to_owned();
             let out = Out::new(stat, "stat")?;
             out.set(
-                service.call(async move |worker| Ok(Stat::from(&worker.store.metadata(&path)?)))?,
+                service.call(async move |worker| {
+                    Ok(Stat::from(&worker.store.metadata(&path).await?))
+                })?,
             );
             Ok(())
         })
@@ -144,7 +142,7 @@ pub unsafe extern "C" fn zw_fs_space_of(fs: *mut Fs, space: *mut Space) -> *mut 
     unsafe {
         on_store(fs, |service| {
             let out = Out::new(space, "space")?;
-            let space = service.call(async |worker| Ok(worker.store.space()))?;
+            let space = service.call(async |worker| worker.store.space().await)?;
             out.set(Space {
                 capacity_bytes: space.capacity_bytes,
                 live_bytes: space.live_bytes,

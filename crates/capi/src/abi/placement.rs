@@ -12,10 +12,7 @@ pub unsafe extern "C" fn zw_fs_set_hints(writer: *mut Writer, hints: *const CHin
     unsafe {
         on_writer(writer, |writer| {
             let hints = given(hints, "hints")?.checked()?;
-            writer.call(async move |file| {
-                file.set_hints(hints);
-                Ok(())
-            })
+            writer.call(async move |file| file.set_hints(hints).await)
         })
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::error::Error;
 use super::guard::{Out, given, guard, guard_quietly, text};
 use super::store::{Fs, on_store};
-use crate::failure::Failure;
 use crate::lent::LentMut;
 use crate::service::Service;
+use zoneweave_store::Failure;
 
 /// Bytes read at a time: a large read takes no more memory, and lets other calls in between.
 const PIECE_BYTES: usize = 1 << 20;
@@ -46,8 +46,9 @@ pub unsafe extern "C" fn zw_fs_open_file(
         on_store(fs, |service| {
             let path = text(path, "path")?.to_owned();
             let out = Out::new(reader, "reader")?;
-            let key = service
-                .call(async move |worker| Ok(worker.readers.add(worker.store.open_file(&path)?)))?;
+            let key = service.call(async move |worker| {
+                Ok(worker.readers.add(worker.store.open_file(&path).await?))
+            })?;
             out.set_boxed(Reader { service: service.clone(), key });
             Ok(())
         })
@@ -95,7 +96,7 @@ pub unsafe extern "C" fn zw_fs_reader_length(reader: *mut Reader, length: *mut u
             let out = Out::new(length, "length")?;
             let key = reader.key;
             let call = async move |worker: std::rc::Rc<crate::worker::Worker>| {
-                Ok(worker.readers.get(key)?.length())
+                worker.readers.get(key)?.length().await
             };
             out.set(reader.service.call(call)?);
             Ok(())

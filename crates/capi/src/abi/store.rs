@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::error::Error;
 use super::guard::{Out, given, guard, guard_quietly, text};
-use crate::failure::Failure;
 use crate::service::Service;
 use crate::uri::StoreUri;
+use zoneweave_store::Failure;
 
 /// The version of the interface: `ZW_FS_VERSION`.
 const VERSION: u32 = 1;

@@ -3,15 +3,15 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
-use zoneweave_filestore::{FileStore, FileWriter, Hints, StoreError};
+use zoneweave_filestore::Hints;
 
 use super::error::Error;
 use super::guard::{Out, given, guard, text};
 use super::hints::CHints;
 use super::store::{Fs, on_store};
-use crate::failure::Failure;
 use crate::lent::Lent;
 use crate::service::Service;
+use zoneweave_store::{Failure, Store};
 
 /// A file open for writing: `zw_fs_writer`.
 pub struct Writer {
@@ -38,7 +38,7 @@ impl Writer {
     /// Does work with the file in the store's thread.
     pub(super) fn call<T: Send + 'static>(
         &self,
-        work: impl AsyncFnOnce(&FileWriter) -> Result<T, Failure> + Send + 'static,
+        work: impl AsyncFnOnce(&zoneweave_store::Writer) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let key = self.key;
         self.service.call(async move |worker| {
@@ -56,7 +56,7 @@ unsafe fn open(
     fs: *const Fs,
     path: *const c_char,
     place: *mut *mut Writer,
-    work: impl AsyncFnOnce(&FileStore, &str) -> Result<FileWriter, StoreError> + Send + 'static,
+    work: impl AsyncFnOnce(&Store, &str) -> Result<zoneweave_store::Writer, Failure> + Send + 'static,
 ) -> *mut Error {
     // SAFETY: As above.
     unsafe {
@@ -89,9 +89,8 @@ pub unsafe extern "C" fn zw_fs_create(
     };
     // SAFETY: The header obliges callers.
     unsafe {
-        open(fs, path, writer, async move |store, path| match is_exclusive {
-            0 => store.create(path, hints).await,
-            _ => store.create_new(path, hints).await,
+        open(fs, path, writer, async move |store, path| {
+            store.create(path, hints, is_exclusive != 0).await
         })
     }
 }
@@ -118,7 +117,7 @@ pub unsafe extern "C" fn zw_fs_append(
     unsafe {
         on_writer(writer, |writer| {
             let data = Lent::new(data, length)?;
-            writer.call(async move |file| Ok(file.append(data.bytes()).await?))
+            writer.call(async move |file| file.append(data.bytes()).await)
         })
     }
 }
@@ -135,7 +134,7 @@ pub unsafe extern "C" fn zw_fs_write_at(
     unsafe {
         on_writer(writer, |writer| {
             let data = Lent::new(data, length)?;
-            writer.call(async move |file| Ok(file.write_at(offset, data.bytes()).await?))
+            writer.call(async move |file| file.write_at(offset, data.bytes()).await)
         })
     }
 }
@@ -144,14 +143,14 @@ pub unsafe extern "C" fn zw_fs_write_at(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_flush(writer: *mut Writer) -> *mut Error {
     // SAFETY: The header obliges callers.
-    unsafe { on_writer(writer, |writer| writer.call(async |file| Ok(file.flush().await?))) }
+    unsafe { on_writer(writer, |writer| writer.call(async |file| file.flush().await)) }
 }
 
 /// Makes all bytes durable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn zw_fs_sync(writer: *mut Writer) -> *mut Error {
     // SAFETY: The header obliges callers.
-    unsafe { on_writer(writer, |writer| writer.call(async |file| Ok(file.sync().await?))) }
+    unsafe { on_writer(writer, |writer| writer.call(async |file| file.sync().await)) }
 }
 
 /// Cuts the file.
@@ -159,7 +158,7 @@ pub unsafe extern "C" fn zw_fs_sync(writer: *mut Writer) -> *mut Error {
 pub unsafe extern "C" fn zw_fs_truncate(writer: *mut Writer, length: u64) -> *mut Error {
     // SAFETY: The header obliges callers.
     unsafe {
-        on_writer(writer, |writer| writer.call(async move |file| Ok(file.truncate(length).await?)))
+        on_writer(writer, |writer| writer.call(async move |file| file.truncate(length).await))
     }
 }
 
@@ -170,7 +169,7 @@ pub unsafe extern "C" fn zw_fs_writer_length(writer: *mut Writer, length: *mut u
     unsafe {
         on_writer(writer, |writer| {
             let out = Out::new(length, "length")?;
-            out.set(writer.call(async |file| Ok(file.length()))?);
+            out.set(writer.call(async |file| file.length().await)?);
             Ok(())
         })
     }
@@ -185,7 +184,7 @@ pub unsafe extern "C" fn zw_fs_writer_close(writer: *mut Writer) -> *mut Error {
             let key = writer.key;
             writer.service.call(async move |worker| {
                 let file = worker.writers.remove(key)?;
-                Ok(file.flush().await?)
+                file.flush().await
             })
         })
     };

@@ -4,13 +4,38 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use zoneweave_linux::nbd::{Endpoint, Listener};
 use zoneweave_raid::log::format::ArrayUuid;
 
+use crate::drives::identity::FileIdentity;
 use crate::error::CliError;
+
+/// Extension of the sockets of file stores. Control sockets have another one.
+const STORE: &str = "store";
 
 /// Path of the control socket of an array.
 pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
     directory().join(format!("{array}.sock"))
+}
+
+/// Path of the socket of the file store on the zoned volume of an array.
+pub(crate) fn store_socket_of_array(array: ArrayUuid) -> PathBuf {
+    directory().join(format!("{array}.{STORE}"))
+}
+
+/// Path of the socket of the file store on a drive, if the drive is there.
+pub(crate) fn store_socket_of_drive(drive: &Path) -> Option<PathBuf> {
+    let identity = FileIdentity::at(drive)?;
+    Some(directory().join(format!("{identity}.{STORE}")))
+}
+
+/// Listens at a socket of the runtime directory.
+///
+/// # Errors
+/// If other users can enter that directory, or the socket is in use.
+pub(crate) fn listen(socket: PathBuf) -> Result<Listener, CliError> {
+    prepare(&socket)?;
+    Ok(Listener::start(&Endpoint::Unix(socket))?)
 }
 
 /// The existing control sockets, including those of killed servers.
@@ -42,7 +67,7 @@ fn directory() -> PathBuf {
 }
 
 /// Creates the directory of a socket, and checks that only this user can enter it.
-pub(super) fn prepare(socket: &Path) -> Result<(), CliError> {
+fn prepare(socket: &Path) -> Result<(), CliError> {
     let directory = socket.parent().unwrap_or(Path::new("."));
     let failed = |error| CliError::File {
         path: directory.to_owned(),

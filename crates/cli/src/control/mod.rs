@@ -34,7 +34,9 @@ use crate::job::Job;
 
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
-pub(crate) use directory::{socket_of, sockets};
+pub(crate) use directory::{
+    listen, socket_of, sockets, store_socket_of_array, store_socket_of_drive,
+};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_linux::nbd::{Endpoint, Listener};
+use zoneweave_linux::nbd::Listener;
 use zoneweave_linux::{Descriptor, Ring};
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_runtime::{Gate, Handle, Nanos, Permit, Semaphore};
@@ -83,9 +83,7 @@ impl ControlSocket {
     /// # Errors
     /// If the socket cannot be made, for example because another server has it.
     pub(crate) fn listen(array: ArrayUuid) -> Result<Self, CliError> {
-        let socket = socket_of(array);
-        directory::prepare(&socket)?;
-        Ok(Self { listener: Listener::start(&Endpoint::Unix(socket))? })
+        Ok(Self { listener: directory::listen(socket_of(array))? })
     }
 
     /// Answers requests: until [`ControlServer::started`] with the status of a start.

@@ -45,6 +45,8 @@ pub(crate) struct ZonedService {
     /// Drives that were not members at the start.
     others: Vec<OtherDrive>,
     disk: RefCell<Option<UblkServer>>,
+    /// Where the file store on the volume is served; none if there is none.
+    store: OnceCell<Vec<String>>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
     /// One replacement at a time, so that none fills a slot that another one has filled.
@@ -79,6 +81,7 @@ impl ZonedService {
             slots: Slots::default(),
             others,
             disk: RefCell::default(),
+            store: OnceCell::new(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
             replacing: Semaphore::new(1),
@@ -97,11 +100,18 @@ impl ZonedService {
         &self.volume
     }
 
+    /// The volume holds a file store that is served: only that changes its zones.
+    pub(crate) fn holds_store(&self, uris: Vec<String>) {
+        assert!(!uris.is_empty(), "a served store has a socket");
+        assert!(self.store.set(uris).is_ok(), "a server starts once");
+    }
+
     /// Registers the disk, if there is one.
     pub(crate) fn adopt(&self, disk: Option<UblkServer>) {
         let path = disk.as_ref().map(|disk| disk.path().display().to_string());
         self.disk.replace(disk);
-        let first = self.exports.set(path.into_iter().collect());
+        let store = self.store.get().into_iter().flatten().cloned();
+        let first = self.exports.set(path.into_iter().chain(store).collect());
         assert!(first.is_ok(), "a server starts once");
     }
 
@@ -147,6 +157,11 @@ impl ZonedService {
         {
             let disk = disk.path().display().to_string();
             return Err(CliError::IsDisk { disk });
+        }
+        if let Some(socket) = self.store.get().and_then(|uris| uris.first())
+            && command.changes()
+        {
+            return Err(CliError::HoldsStore { socket: socket.clone() });
         }
         let outcome = match command.command(data) {
             Ok(command) => self.volume.submit(command).await,

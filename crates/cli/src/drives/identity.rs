@@ -5,6 +5,7 @@
 //! server uses. So drives are compared by device and inode, and real ones also by the identity that
 //! they have from the factory.
 
+use std::fmt;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -30,6 +31,13 @@ impl FileIdentity {
             true => Self { device: found.rdev(), inode: 0 },
             false => Self { device: found.dev(), inode: found.ino() },
         })
+    }
+}
+
+/// A word for it, for names of files.
+impl fmt::Display for FileIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.device, self.inode)
     }
 }
 

@@ -119,6 +119,11 @@ impl Place {
         self.start(&format!("serve zoned {drives}"), "ready")
     }
 
+    /// Serves a file store to commands.
+    pub(crate) fn serve_store(&self, words: &str) -> Server {
+        self.start(&format!("fs serve {words}"), "ready")
+    }
+
     /// Starts a server; returns when it has announced something.
     fn start(&self, words: &str, announces: &str) -> Server {
         let mut child =

@@ -16,10 +16,6 @@ pub(crate) async fn unless<T>(
 }
 
 /// The output of `work`, or `None` if it takes longer than `limit`.
-pub(crate) async fn timeout<T>(
-    handle: &Handle,
-    limit: Nanos,
-    work: impl Future<Output = T>,
-) -> Option<T> {
+pub async fn timeout<T>(handle: &Handle, limit: Nanos, work: impl Future<Output = T>) -> Option<T> {
     unless(handle.sleep(limit), work).await
 }

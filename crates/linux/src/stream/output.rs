@@ -66,6 +66,12 @@ impl Output {
         self.changed.open();
     }
 
+    /// Whether it was closed.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
     /// Sends replies until the output is closed. When the client takes no more the connection is
     /// shut, so that its reader ends too, and later replies are dropped.
     pub async fn run(&self, ring: &Ring, socket: &Descriptor) {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_filestore::{FileStore, FileWriter, Hints, StoreError};
+use zoneweave_filestore::Hints;
+use zoneweave_store::{Code, Failure, Store, Writer};
 
 use super::OfStore;
 use crate::error::CliError;
@@ -72,7 +73,7 @@ pub(super) fn get(request: &Get, output: &Output) -> Result<Exit, CliError> {
     let failed = |action| move |error| CliError::File { path: file.clone(), action, error };
     let length_bytes = store.run(output, async |store| {
         // Before the local file is made: a missing one leaves nothing behind.
-        store.open_file(path)?;
+        store.open_file(path).await?;
         let mut local = File::create_new(file).map_err(failed("make the file"))?;
         let length = copy(store, path, &mut local, failed("write the file")).await?;
         local.sync_all().map_err(failed("sync the file"))?;
@@ -90,7 +91,7 @@ pub(super) fn put(request: &Put, output: &Output) -> Result<Exit, CliError> {
     };
     let length_bytes = store.run(output, async |store| {
         let partial = format!("{path}.partial");
-        let writer = store.create_new(&partial, Hints::default()).await?;
+        let writer = store.create(&partial, Hints::default(), true).await?;
         match fill(writer, &mut input, failed).await {
             // The old file stays until the new one is whole and durable.
             Ok(length) => store.rename(&partial, path).await.map(|()| length).map_err(Into::into),
@@ -106,7 +107,7 @@ pub(super) fn put(request: &Put, output: &Output) -> Result<Exit, CliError> {
 
 /// Writes a new file and syncs it; returns its bytes.
 async fn fill(
-    writer: FileWriter,
+    writer: Writer,
     input: &mut dyn Read,
     failed: impl Fn(io::Error) -> CliError,
 ) -> Result<u64, CliError> {
@@ -120,22 +121,22 @@ async fn fill(
         writer.append(&buffer).await?;
     }
     writer.sync().await?;
-    let length = writer.length();
+    let length = writer.length().await?;
     writer.close().await?;
     Ok(length)
 }
 
 /// Copies a file of the store; returns its bytes.
 async fn copy(
-    store: &FileStore,
+    store: &Store,
     path: &str,
     to: &mut dyn Write,
     failed: impl Fn(io::Error) -> CliError,
 ) -> Result<u64, CliError> {
-    if store.metadata(path)?.is_directory {
-        return Err(StoreError::IsADirectory { path: path.to_owned() }.into());
+    if store.metadata(path).await?.is_directory {
+        return Err(Failure::new(Code::IsADirectory, format!("{path}: is a directory")).into());
     }
-    let reader = store.open_file(path)?;
+    let reader = store.open_file(path).await?;
     let mut buffer = vec![0; PIECE_BYTES];
     let mut offset = 0;
     loop {

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_filestore::{FileStore, Metadata};
+use zoneweave_filestore::Metadata;
+use zoneweave_store::Store;
 
 use super::OfStore;
 use crate::error::CliError;
@@ -58,7 +59,7 @@ impl Entry {
 }
 
 pub(super) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
-    let listed = request.store.run(output, async |store| list(store, &request.path))?;
+    let listed = request.store.run(output, async |store| list(store, &request.path).await)?;
     output.result("fs-ls", &listed, |output| {
         let rows: Vec<_> = listed.entries.iter().map(row).collect();
         let headings = [">SIZE", ">LINKS", ">EXTENTS", "MODIFIED", "NAME"];
@@ -67,10 +68,13 @@ pub(super) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Done)
 }
 
-fn list(store: &FileStore, path: &str) -> Result<Listed, CliError> {
-    let found = store.metadata(path)?;
+async fn list(store: &Store, path: &str) -> Result<Listed, CliError> {
+    let found = store.metadata(path).await?;
     let entries = match found.is_directory {
-        true => store.list(path)?.iter().map(|(name, of)| Entry::of(name.clone(), of)).collect(),
+        true => {
+            let listed = store.list(path).await?;
+            listed.iter().map(|(name, of)| Entry::of(name.clone(), of)).collect()
+        }
         false => vec![Entry::of(path.to_owned(), &found)],
     };
     Ok(Listed { entries })

@@ -62,7 +62,7 @@ struct Changed<'a> {
 pub(super) fn remove(request: &Remove, output: &Output) -> Result<Exit, CliError> {
     request.store.run(output, async |store| {
         for path in &request.paths {
-            match store.metadata(path)?.is_directory {
+            match store.metadata(path).await?.is_directory {
                 true => store.remove_directory(path).await?,
                 false => store.remove_file(path).await?,
             }

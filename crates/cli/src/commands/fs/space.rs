@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_filestore::Phase;
 
 use super::OfStore;
 use crate::error::CliError;
@@ -34,8 +33,7 @@ struct Shown {
 
 pub(super) fn run(request: &Space, output: &Output) -> Result<Exit, CliError> {
     let shown = request.store.run(output, async |store| {
-        let (space, zones) = (store.space(), store.zones());
-        let metadata = zones.iter().filter(|zone| zone.phase == Phase::Metadata).count();
+        let space = store.space().await?;
         let used = space.live_bytes + space.free_bytes;
         Ok(Shown {
             label: store.label(),
@@ -43,8 +41,8 @@ pub(super) fn run(request: &Space, output: &Output) -> Result<Exit, CliError> {
             live_bytes: space.live_bytes,
             free_bytes: space.free_bytes,
             reclaimable_bytes: space.capacity_bytes.saturating_sub(used),
-            zones: zones.len(),
-            metadata_zones: metadata,
+            zones: space.zones,
+            metadata_zones: space.metadata_zones,
             empty_zones: space.empty_zones,
             open_zones: space.open_zones,
             unusable_zones: space.unusable_zones,

@@ -14,6 +14,7 @@ use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_zoned::{BLOCK_BYTES, BlockDevice, ByteDevice};
 
 use super::nvme_tcp;
+use super::place::StorePlace;
 use super::stop::Stop;
 use crate::control::Servers;
 use crate::error::{CliError, usage};
@@ -36,6 +37,8 @@ pub(super) struct Places {
     pub(super) fuse: Option<PathBuf>,
     /// NVMe/TCP subsystem.
     pub(super) nvme_tcp: Option<nvme_tcp::Subsystem>,
+    /// Sockets of the file store that the drives hold.
+    pub(super) store: Option<StorePlace>,
 }
 
 /// Front ends whose clients can connect, and wait.
@@ -50,7 +53,7 @@ pub(super) struct Fronts<'a> {
 impl Places {
     /// Whether there is no front end, which only zoned volumes can be served without.
     pub(super) fn are_none(&self) -> bool {
-        let Self { endpoints, export: _, ublk, vhost_user, fuse, nvme_tcp } = self;
+        let Self { endpoints, export: _, ublk, vhost_user, fuse, nvme_tcp, store: _ } = self;
         let is_local = ublk.is_some() || vhost_user.is_some() || fuse.is_some();
         endpoints.is_empty() && !is_local && nvme_tcp.is_none()
     }
@@ -284,6 +287,9 @@ pub(super) fn endpoint(address: &str) -> Result<Endpoint, CliError> {
 const VHOST_USER: &str = "vhost-user:";
 const FUSE: &str = "fuse:";
 
+/// Before the place of a file store.
+pub(super) const STORE: &str = "zoneweave://";
+
 /// A shell command that uses or shows an export.
 pub(super) fn look(export: &str) -> String {
     if let Some(command) = nvme_tcp::connect(export) {
@@ -300,6 +306,9 @@ pub(super) fn look(export: &str) -> String {
     }
     if let Some(path) = export.strip_prefix(FUSE) {
         return format!("losetup -f --show --direct-io=on {}", word(path));
+    }
+    if let Some(place) = export.strip_prefix(STORE) {
+        return format!("zoneweave fs ls {}", word(place));
     }
     let program = if export.starts_with('/') { "lsblk" } else { "nbdinfo" };
     format!("{program} {}", word(export))

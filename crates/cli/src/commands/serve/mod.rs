@@ -6,8 +6,10 @@ mod fronts;
 mod gather;
 mod nvme_tcp;
 mod orders;
+mod place;
 mod shards;
 mod stop;
+mod store;
 mod zoned;
 
 use std::num::NonZeroU64;
@@ -38,8 +40,10 @@ use fronts::{Fronts, Places, endpoint, look, start_servers, stop_servers, unix_p
 pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
 use gather::gather;
 use orders::orders;
+pub(crate) use place::StorePlace;
 use shards::Others;
 use stop::{Stop, end_if_stopped};
+pub(crate) use store::tell_report;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -202,6 +206,15 @@ pub(crate) fn serve_nbd(
     serve(&request.array, &places, hints, output)
 }
 
+/// Serves the file store of drives until a signal.
+pub(crate) fn serve_store(
+    request: &Served,
+    place: StorePlace,
+    output: &Output,
+) -> Result<Exit, CliError> {
+    serve(request, &Places { store: Some(place), ..Places::default() }, &[], output)
+}
+
 fn serve(
     request: &Served,
     places: &Places,
@@ -224,6 +237,7 @@ fn serve(
     let Running { mut engine, others, servers, exports, own } = match started? {
         Started::Blocks(running) => *running,
         Started::Zones(running) => return running.serve(&session, &signals, output),
+        Started::Store(running) => return running.serve(&session, &signals, output),
     };
     // However serving ends, the front ends are shut down.
     let served = engine.serve(&session, servers, exports).and_then(|status| {
@@ -251,6 +265,7 @@ fn serve(
 enum Started {
     Blocks(Box<Running>),
     Zones(zoned::Running),
+    Store(store::Running),
 }
 
 /// A block volume whose front ends answer.
@@ -276,6 +291,9 @@ fn start(
     let drives = gather(stop, request, output)?;
     if find(session, &drives)?.is_some() {
         return zoned::start(stop, request, places, &drives, output).map(Started::Zones);
+    }
+    if let Some(place) = &places.store {
+        return store::start(stop, place, &drives, output).map(Started::Store);
     }
     if places.are_none() {
         return Err(CliError::NotZoned);
@@ -315,7 +333,7 @@ fn few_descriptors(error: CliError) -> CliError {
 /// The lowest rebuild rate, in bytes per second: 1 TB takes eleven days at it.
 const LEAST_RATE: u64 = 1 << 20;
 
-fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+pub(crate) fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     let bytes = parse_bytes(text)?;
     let slow = || format!("{bytes} bytes per second is too slow for a rebuild: use 1M or more");
     NonZeroU64::new(bytes).filter(|bytes| bytes.get() >= LEAST_RATE).ok_or_else(slow)

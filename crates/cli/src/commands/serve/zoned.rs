@@ -13,6 +13,7 @@ use zoneweave_runtime::Nanos;
 
 use super::fronts::{Places, identity, start_ublk, stop_ublk};
 use super::stop::Stop;
+use super::store::ServedStore;
 use super::{Served, announce, descriptors, few_descriptors, parse_rate};
 use crate::control::{ControlServer, ControlSocket, ZonedService};
 use crate::error::{CliError, usage};
@@ -72,6 +73,7 @@ pub(super) struct Running {
     service: Rc<ZonedService>,
     control: ControlServer,
     hints: Vec<String>,
+    store: Option<ServedStore>,
 }
 
 /// A zoned volume whose start can only fail by its drives: they are locked, and nothing is written.
@@ -106,6 +108,7 @@ pub(super) fn start(
         let (ring, handle) = (&session.ring, &session.handle);
         stop.run(UblkServer::check_zoned(ring, handle, &geometry, options))??;
     }
+    let sockets = places.store.as_ref().map(|place| place.listen_for(config.array)).transpose()?;
     descriptors::check()?;
     stop.check()?;
     let Prepared { found, others, control } = prepared;
@@ -114,16 +117,36 @@ pub(super) fn start(
     let starting = starting(&drives, &survey.drives, &membership.members, status);
     let (ring, handle) = (&session.ring, &session.handle);
     let control = control.serve(ring, handle, starting);
+    let named: Vec<_> = drives.opened.iter().map(|drive| drive.path.clone()).collect();
     let (volume, slots) = assemble(stop, &drives, config.scheme.columns(), request.force, output)?;
     volume.limit_rebuild(request.rebuild_limit);
+    let store = match sockets {
+        None => None,
+        Some(sockets) => {
+            let starting = sockets.start(session, Rc::new(volume.clone()), &named, output);
+            match session.executor.run(starting) {
+                Ok(store) => Some(store),
+                Err(error) => {
+                    session.executor.run(volume.close());
+                    return Err(error);
+                }
+            }
+        }
+    };
     let disk = UblkDisk::Zoned(Rc::new(volume.clone()));
     let service = ZonedService::new(ring, handle, config, volume, slots, others);
     let service = Rc::new(service);
     control.started(service.clone());
     let disk = options.map(|options| start_ublk(session, disk, options, output)).transpose()?;
-    let hints = hints(disk.as_ref(), &drives);
+    let hints = match &store {
+        Some(store) => store.hints(),
+        None => hints(disk.as_ref(), &drives),
+    };
+    if let Some(store) = &store {
+        service.holds_store(store.uris().to_vec());
+    }
     service.adopt(disk);
-    Ok(Running { service, control, hints })
+    Ok(Running { service, control, hints, store })
 }
 
 /// Opens the drives and the control socket, and checks that the volume would start.
@@ -229,7 +252,7 @@ impl Running {
         signals: &Signals,
         output: &Output,
     ) -> Result<Exit, CliError> {
-        let Self { service, control, hints } = self;
+        let Self { service, control, hints, store } = self;
         // Before the status is taken, so that it shows the rebuild.
         session.handle.spawn("resume rebuild", service.clone().resume());
         let status = session.executor.run(service.status());
@@ -248,6 +271,9 @@ impl Running {
         output.note("stopping: finishing requests in flight");
         control.close();
         session.executor.run(async {
+            if let Some(store) = store {
+                store.stop().await;
+            }
             if let Some(disk) = service.release() {
                 stop_ublk(disk, output).await;
             }

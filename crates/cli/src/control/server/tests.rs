@@ -5,6 +5,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 
+use zoneweave_linux::nbd::Endpoint;
+
 use super::*;
 use crate::control::{Client, Responding, ZoneCommand};
 use crate::session::Session;

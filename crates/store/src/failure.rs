@@ -1,10 +1,15 @@
-//! Errors on their way to C: a code for programs, a message for people.
+//! Errors that leave the process: to C, or to the client of a served store. A code for programs, a
+//! message for people.
 
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
 use zoneweave_filestore::{OpenError, StoreError};
-use zoneweave_store::PlaceError;
+
+use crate::error::PlaceError;
 
 /// The codes of `enum zw_fs_code`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(i32)]
 pub enum Code {
     /// No such file, directory, drive or store.
@@ -31,31 +36,42 @@ pub enum Code {
     Stopped = 11,
     /// A bug in the library.
     Bug = 12,
+    /// The server of the store does not answer, or broke the connection.
+    Unreachable = 13,
 }
 
 /// Why a call failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failure {
-    pub(crate) code: Code,
-    pub(crate) message: String,
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct Failure {
+    /// For programs.
+    pub code: Code,
+    /// For people.
+    pub message: String,
 }
 
 impl Failure {
-    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+    /// A failure.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+    /// An argument is wrong.
+    #[must_use]
+    pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::Invalid, message)
     }
 
     /// After a panic.
-    pub(crate) fn bug() -> Self {
+    #[must_use]
+    pub fn bug() -> Self {
         Self::new(Code::Bug, "a bug in zoneweave stopped this store: close it and open it again")
     }
 
     /// After the store was closed.
-    pub(crate) fn closed() -> Self {
+    #[must_use]
+    pub fn closed() -> Self {
         Self::new(Code::Stopped, "the store is closed")
     }
 }

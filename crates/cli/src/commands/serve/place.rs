@@ -1,0 +1,65 @@
+//! Where a file store is served, and how it is opened.
+
+use std::rc::Rc;
+
+use clap::Args;
+use zoneweave_filestore::{OpenOptions, policy};
+use zoneweave_linux::unix_seconds;
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
+
+use crate::error::{CliError, usage};
+use crate::format::parse_bytes;
+
+/// The largest buffer of a file: each that is written has one.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// Sockets and options of a file store.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct StorePlace {
+    /// Also listen at this address: unix:PATH (may be repeated)
+    #[arg(long = "socket", value_name = "ADDRESS")]
+    pub(super) sockets: Vec<String>,
+    /// Allocation policy: lifetime, sequential, least-worn or dual-pool
+    #[arg(long, value_name = "NAME", default_value = "lifetime", value_parser = parse_policy)]
+    policy: String,
+    /// Bytes that a file collects before it writes them, e.g. 1M [default: 1M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer)]
+    buffer: Option<BlockCount>,
+    /// Data zones written at once [default: all that the drive allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    active_zones: Option<u32>,
+    /// Files open for writing at once [default: 1024]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    max_writers: Option<usize>,
+}
+
+fn parse_policy(name: &str) -> Result<String, String> {
+    let known = policy::by_name(name).map(|_| name.to_owned());
+    known.ok_or_else(|| "use lifetime, sequential, least-worn or dual-pool".to_owned())
+}
+
+fn parse_buffer(text: &str) -> Result<BlockCount, String> {
+    let bytes = parse_bytes(text)?;
+    let fits = bytes > 0 && bytes <= BUFFER_BYTES_MAX && bytes.is_multiple_of(BLOCK_BYTES as u64);
+    let blocks = u32::try_from(bytes / BLOCK_BYTES as u64).ok().filter(|_| fits);
+    blocks.map(BlockCount).ok_or_else(|| "use blocks of 4 KiB, at most 64M".to_owned())
+}
+
+fn parse_count(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| "use a number above zero".to_owned())
+}
+
+impl StorePlace {
+    /// Options to open the store with.
+    pub(super) fn options(&self) -> Result<OpenOptions, CliError> {
+        let unknown = || usage("policy")(format!("{} is no policy", self.policy));
+        let mut options = OpenOptions::default();
+        options.policy = policy::by_name(&self.policy).ok_or_else(unknown)?;
+        options.buffer = self.buffer.unwrap_or(options.buffer);
+        options.active_zones = self.active_zones;
+        options.max_writers = self.max_writers.unwrap_or(options.max_writers);
+        options.clock = Rc::new(unix_seconds);
+        Ok(options)
+    }
+}

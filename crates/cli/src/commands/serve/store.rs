@@ -1,0 +1,174 @@
+//! Serves a file store: `zoneweave fs serve`.
+//!
+//! The server listens in the runtime directory, where `zoneweave fs` looks for the server of drives
+//! in use, and at the sockets that were asked for. It listens before it opens the store, so that a
+//! start that cannot serve changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::Serialize;
+use zoneweave_filestore::{FileStore, OpenReport};
+use zoneweave_linux::nbd::{Endpoint, Listener};
+use zoneweave_linux::{Drive, Signals};
+use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_store::{PlaceError, StoreServer};
+use zoneweave_zoned::ZonedDevice;
+
+use super::fronts::{STORE, look, unix_path};
+use super::place::StorePlace;
+use super::stop::Stop;
+use crate::control::{listen, store_socket_of_array, store_socket_of_drive};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::format::word;
+use crate::output::Output;
+use crate::session::Session;
+
+/// The sockets of a store that is about to be opened: clients can connect, and wait.
+pub(super) struct StoreSockets<'a> {
+    place: &'a StorePlace,
+    listeners: Vec<Listener>,
+    /// The first is in the runtime directory.
+    paths: Vec<PathBuf>,
+}
+
+/// A store in service.
+pub(super) struct ServedStore {
+    store: FileStore,
+    server: StoreServer,
+    uris: Vec<String>,
+}
+
+impl StorePlace {
+    /// Listens for the clients of the store of an array.
+    pub(super) fn listen_for(&self, array: ArrayUuid) -> Result<StoreSockets<'_>, CliError> {
+        self.listen(store_socket_of_array(array))
+    }
+
+    fn listen(&self, own: PathBuf) -> Result<StoreSockets<'_>, CliError> {
+        let mut listeners = vec![listen(own.clone())?];
+        let mut paths = vec![own];
+        for address in &self.sockets {
+            let path = unix_path(address)?;
+            listeners.push(Listener::start(&Endpoint::Unix(path.clone()))?);
+            paths.push(path);
+        }
+        assert_eq!(listeners.len(), paths.len(), "a path for each socket");
+        Ok(StoreSockets { place: self, listeners, paths })
+    }
+}
+
+impl StoreSockets<'_> {
+    /// Opens the store of a device, and answers its clients.
+    pub(super) async fn start(
+        self,
+        session: &Session,
+        device: Rc<dyn ZonedDevice>,
+        drives: &[PathBuf],
+        output: &Output,
+    ) -> Result<ServedStore, CliError> {
+        assert!(!self.listeners.is_empty(), "a store is served at its own socket");
+        let options = self.place.options()?;
+        let (store, report) = FileStore::open(session.handle.clone(), device, options).await?;
+        tell_report(&report, output);
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let drives = drives.iter().map(|path| absolute(path).display().to_string()).collect();
+        let warning = report.warning().unwrap_or_default();
+        let uri = |path: &Path| format!("{STORE}unix:{}", encoded(path));
+        let uris = self.paths.iter().map(|path| uri(&absolute(path))).collect();
+        let (ring, handle) = (&session.ring, &session.handle);
+        let server =
+            StoreServer::start(ring, handle, store.clone(), drives, warning, self.listeners);
+        Ok(ServedStore { store, server, uris })
+    }
+}
+
+/// A path in a URI of a store.
+fn encoded(path: &Path) -> String {
+    let path = path.display().to_string();
+    path.replace('%', "%25").replace('?', "%3F").replace(',', "%2C")
+}
+
+impl ServedStore {
+    /// Where clients reach it, the socket in the runtime directory first.
+    pub(super) fn uris(&self) -> &[String] {
+        &self.uris
+    }
+
+    /// Answers the requests that were read, and closes the store.
+    pub(super) async fn stop(self) {
+        self.server.shutdown().await;
+        self.store.close();
+    }
+
+    /// How RocksDB uses it.
+    pub(super) fn hints(&self) -> Vec<String> {
+        let hint = |uri: &String| format!("RocksDB: --fs_uri={}", word(uri));
+        self.uris.iter().take(1).map(hint).collect()
+    }
+}
+
+/// Tells what the start of a store has found.
+pub(crate) fn tell_report(report: &OpenReport, output: &Output) {
+    if report.damaged_records > 0 {
+        output.detail(format_args!(
+            "{} torn or damaged metadata records were ignored",
+            report.damaged_records
+        ));
+    }
+    if let Some(warning) = report.warning() {
+        output.warning(warning);
+    }
+}
+
+#[derive(Serialize)]
+struct Serving<'a> {
+    uris: &'a [String],
+    label: String,
+}
+
+/// The store of a drive, in service.
+pub(super) struct Running(ServedStore);
+
+/// Starts the store of a drive.
+pub(super) fn start(
+    stop: &Stop<'_>,
+    place: &StorePlace,
+    drives: &[PathBuf],
+    output: &Output,
+) -> Result<Running, CliError> {
+    let session = stop.session;
+    let [path] = drives else { return Err(PlaceError::NoVolume.into()) };
+    let drive = Rc::new(Drive::open(&session.ring, &session.handle, path)?);
+    let own = store_socket_of_drive(path).ok_or(CliError::NoArray)?;
+    let sockets = place.listen(own)?;
+    stop.check()?;
+    let store = session.executor.run(sockets.start(session, drive, drives, output))?;
+    Ok(Running(store))
+}
+
+impl Running {
+    /// Serves until a signal, then closes the store.
+    pub(super) fn serve(
+        self,
+        session: &Session,
+        signals: &Signals,
+        output: &Output,
+    ) -> Result<Exit, CliError> {
+        let Self(store) = self;
+        let serving = Serving { uris: store.uris(), label: store.store.label() };
+        output.result("fs-serving", &serving, |output| {
+            store.hints().iter().for_each(|hint| output.line(hint));
+            store.uris().iter().for_each(|uri| output.line(look(uri)));
+            output.line("ready; stop with Ctrl-C");
+        });
+        let signal = session.executor.run(signals.next());
+        signals.stopping();
+        output.note("stopping: finishing requests in flight");
+        session.executor.run(store.stop());
+        signal.map_err(|error| CliError::System { action: "wait for a signal", error })?;
+        output.note("stopped; all synced bytes are on the drive");
+        Ok(Exit::Done)
+    }
+}

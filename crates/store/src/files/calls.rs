@@ -1,0 +1,77 @@
+//! Requests to the server of a store, by the kinds of their replies.
+
+use bytes::Bytes;
+use zoneweave_filestore::{Metadata, Space};
+
+use super::writer::{ServedWriter, Writer};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::wire::{Entry, FileNumber, Reply, Request};
+
+impl Client {
+    pub(super) async fn done(&self, request: Request) -> Result<(), Failure> {
+        self.done_with(request, Bytes::new()).await
+    }
+
+    pub(super) async fn done_with(&self, request: Request, data: Bytes) -> Result<(), Failure> {
+        match self.call(request, data).await? {
+            (Reply::Done, _) => Ok(()),
+            _ => Err(self.nonsense()),
+        }
+    }
+
+    pub(super) async fn opened(&self, request: Request) -> Result<FileNumber, Failure> {
+        match self.call(request, Bytes::new()).await? {
+            (Reply::Opened { file }, _) => Ok(file),
+            _ => Err(self.nonsense()),
+        }
+    }
+
+    pub(super) async fn writer(&self, request: Request) -> Result<Writer, Failure> {
+        let file = self.opened(request).await?;
+        Ok(Writer::Served(ServedWriter::new(self, file)))
+    }
+
+    pub(super) async fn length(&self, request: Request) -> Result<u64, Failure> {
+        match self.call(request, Bytes::new()).await? {
+            (Reply::Length { bytes }, _) => Ok(bytes),
+            _ => Err(self.nonsense()),
+        }
+    }
+
+    pub(super) async fn space(&self) -> Result<Space, Failure> {
+        let (reply, _) = self.call(Request::Space, Bytes::new()).await?;
+        reply.space().ok_or_else(|| self.nonsense())
+    }
+
+    pub(super) async fn metadata(&self, path: &str) -> Result<Metadata, Failure> {
+        match self.call(Request::Stat { path: path.to_owned() }, Bytes::new()).await? {
+            (Reply::Stat(stat), _) => stat.metadata(),
+            _ => Err(self.nonsense()),
+        }
+    }
+
+    pub(super) async fn list(&self, path: &str) -> Result<Vec<(String, Metadata)>, Failure> {
+        let mut listed: Vec<(String, Metadata)> = Vec::new();
+        loop {
+            let after = listed.last().map(|(name, _)| name.clone());
+            let request = Request::List { path: path.to_owned(), after };
+            let (Reply::Entries { more }, data) = self.call(request, Bytes::new()).await? else {
+                return Err(self.nonsense());
+            };
+            let entries: Vec<Entry> = serde_json::from_slice(&data).map_err(|_| self.nonsense())?;
+            let follows = |entries: &[Entry], last: Option<&(String, Metadata)>| {
+                entries.first().zip(last).is_none_or(|(first, last)| first.name > last.0)
+            };
+            if (more && entries.is_empty()) || !follows(&entries, listed.last()) {
+                return Err(self.nonsense());
+            }
+            for Entry { name, stat } in entries {
+                listed.push((name, stat.metadata()?));
+            }
+            if !more {
+                return Ok(listed);
+            }
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! The messages.
+
+use serde::{Deserialize, Serialize};
+use zoneweave_filestore::{FileId, Hints, Lifetime, Metadata, Space};
+
+use crate::failure::Failure;
+
+/// The most entries in one reply, so that it fits a frame: a name takes at most 1.5 KiB.
+pub(crate) const ENTRIES_MAX: usize = 512;
+
+/// An open file of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileNumber(pub(crate) usize);
+
+/// The first message of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Greeting {
+    pub(crate) version: u32,
+    pub(crate) volume: Volume,
+}
+
+/// The store, as a client is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Volume {
+    pub(crate) label: String,
+    /// Absolute paths of its drives.
+    pub(crate) drives: Vec<String>,
+    /// Damage that the start of the store found; empty if none.
+    pub(crate) warning: String,
+}
+
+/// Hints for placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Placement {
+    lifetime: u8,
+    level: Option<u8>,
+    expected_bytes: u64,
+}
+
+/// A request. `Append` and `WriteAt` have data behind them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Request {
+    /// The first message of a client.
+    Greet {
+        version: u32,
+    },
+    Create {
+        path: String,
+        is_exclusive: bool,
+        placement: Placement,
+    },
+    AppendTo {
+        path: String,
+    },
+    Append {
+        file: FileNumber,
+    },
+    WriteAt {
+        file: FileNumber,
+        offset: u64,
+    },
+    Flush {
+        file: FileNumber,
+    },
+    Sync {
+        file: FileNumber,
+    },
+    Truncate {
+        file: FileNumber,
+        length: u64,
+    },
+    Place {
+        file: FileNumber,
+        placement: Placement,
+    },
+    WriterLength {
+        file: FileNumber,
+    },
+    /// Ends a handle; without `flush`, buffered bytes are lost.
+    CloseWriter {
+        file: FileNumber,
+        flush: bool,
+    },
+    OpenFile {
+        path: String,
+    },
+    ReadAt {
+        file: FileNumber,
+        offset: u64,
+        length: u32,
+    },
+    ReaderLength {
+        file: FileNumber,
+    },
+    CloseReader {
+        file: FileNumber,
+    },
+    CreateDirectory {
+        path: String,
+    },
+    RemoveDirectory {
+        path: String,
+    },
+    RemoveFile {
+        path: String,
+    },
+    Link {
+        file: String,
+        name: String,
+    },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Stat {
+        path: String,
+    },
+    /// The entries behind a name.
+    List {
+        path: String,
+        after: Option<String>,
+    },
+    Space,
+}
+
+/// A reply. That to `ReadAt` has data behind it, and that to `List` its entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Reply {
+    Done,
+    Opened {
+        file: FileNumber,
+    },
+    Length {
+        bytes: u64,
+    },
+    Stat(Stat),
+    /// Whether names follow the last of them.
+    Entries {
+        more: bool,
+    },
+    Space {
+        capacity_bytes: u64,
+        live_bytes: u64,
+        free_bytes: u64,
+        zones: usize,
+        metadata_zones: usize,
+        empty_zones: usize,
+        open_zones: usize,
+        unusable_zones: usize,
+    },
+    Failed(Failure),
+}
+
+/// A file or directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stat {
+    id: u64,
+    is_directory: bool,
+    length: u64,
+    modified: u64,
+    links: u32,
+    placement: Placement,
+    extents: usize,
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) name: String,
+    pub(crate) stat: Stat,
+}
+
+impl From<Hints> for Placement {
+    fn from(hints: Hints) -> Self {
+        let Hints { lifetime, level, expected_bytes } = hints;
+        Self { lifetime: lifetime.number(), level, expected_bytes }
+    }
+}
+
+impl Placement {
+    /// The hints, if they have a meaning.
+    pub(crate) fn hints(self) -> Result<Hints, Failure> {
+        let Self { lifetime, level, expected_bytes } = self;
+        let lifetime = Lifetime::from_number(lifetime);
+        match (lifetime, level) {
+            (Some(lifetime), None | Some(..=254)) => Ok(Hints { lifetime, level, expected_bytes }),
+            _ => Err(Failure::invalid(format!("no hints for placement: {self:?}"))),
+        }
+    }
+}
+
+impl From<&Metadata> for Stat {
+    fn from(metadata: &Metadata) -> Self {
+        let Metadata { id, is_directory, length, modified, links, hints, extents } = *metadata;
+        let placement = hints.into();
+        Self { id: id.0, is_directory, length, modified, links, placement, extents }
+    }
+}
+
+impl Stat {
+    /// The metadata of a reply.
+    pub(crate) fn metadata(self) -> Result<Metadata, Failure> {
+        let Self { id, is_directory, length, modified, links, placement, extents } = self;
+        let hints = placement.hints()?;
+        Ok(Metadata { id: FileId(id), is_directory, length, modified, links, hints, extents })
+    }
+}
+
+impl From<Space> for Reply {
+    fn from(space: Space) -> Self {
+        Self::Space {
+            capacity_bytes: space.capacity_bytes,
+            live_bytes: space.live_bytes,
+            free_bytes: space.free_bytes,
+            zones: space.zones,
+            metadata_zones: space.metadata_zones,
+            empty_zones: space.empty_zones,
+            open_zones: space.open_zones,
+            unusable_zones: space.unusable_zones,
+        }
+    }
+}
+
+impl Reply {
+    /// The space of a reply that has it.
+    pub(crate) fn space(&self) -> Option<Space> {
+        match *self {
+            Self::Space {
+                capacity_bytes,
+                live_bytes,
+                free_bytes,
+                zones,
+                metadata_zones,
+                empty_zones,
+                open_zones,
+                unusable_zones,
+            } => Some(Space {
+                capacity_bytes,
+                live_bytes,
+                free_bytes,
+                zones,
+                metadata_zones,
+                empty_zones,
+                open_zones,
+                unusable_zones,
+            }),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DATA_BYTES_MAX, MESSAGE_BYTES_MAX};
+    use super::*;
+
+    #[test]
+    fn the_longest_messages_fit() {
+        let path = format!("/{}", "\u{1}".repeat(255)).repeat(64);
+        let request = Request::Rename { from: path.clone(), to: path };
+        assert!(serde_json::to_vec(&request).unwrap().len() <= MESSAGE_BYTES_MAX);
+        let hints =
+            Hints { lifetime: Lifetime::Extreme, level: Some(254), expected_bytes: u64::MAX };
+        let stat = Stat {
+            id: u64::MAX,
+            is_directory: false,
+            length: u64::MAX,
+            modified: u64::MAX,
+            links: u32::MAX,
+            placement: hints.into(),
+            extents: usize::MAX,
+        };
+        let entry = Entry { name: "\u{1}".repeat(255), stat };
+        let bytes = serde_json::to_vec(&entry).unwrap().len() + 1;
+        assert!(bytes * ENTRIES_MAX < DATA_BYTES_MAX, "{bytes} bytes an entry");
+    }
+
+    #[test]
+    fn hostile_messages_are_refused() {
+        for text in [
+            "",
+            "null",
+            "{\"sync\":{\"file\":-1}}",
+            "{\"sync\":{}}",
+            "{\"drop\":{\"file\":1}}",
+            "{\"sync\":{\"file\":1,\"more\":2}}",
+            &"[".repeat(100_000),
+        ] {
+            assert!(serde_json::from_str::<Request>(text).is_err(), "{text:.40}");
+        }
+        let nonsense = Placement { lifetime: 9, level: None, expected_bytes: 0 };
+        assert!(nonsense.hints().is_err());
+    }
+}

@@ -1,0 +1,27 @@
+//! The protocol between a served store and its clients, without I/O.
+//!
+//! ```text
+//!   client ──► socket:  Greet ──► Create, Append + data, ReadAt ...     requests, in any number
+//!   client ◄── socket:  Greeting ◄── Done, Length + data, Failed ...    replies, in any order
+//! ```
+//!
+//! Each message is a frame with a tag; a reply has the tag of its request. The server greets first.
+//! Messages are JSON, as those of control sockets are. Bytes of files stay outside of it.
+//!
+//! Fault model: the peer is hostile. A frame announces its size before anything is kept of it, and
+//! both parts have limits. A message that does not parse ends the connection.
+
+mod frame;
+mod message;
+
+pub(crate) use frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, frame};
+pub(crate) use message::{ENTRIES_MAX, Entry, FileNumber, Greeting, Reply, Request, Volume};
+
+/// The version of the protocol. Client and server are of the same release, or of two that have it.
+pub(crate) const VERSION: u32 = 1;
+
+/// The longest message: two paths of 64 names, each byte escaped, are below it.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 10;
+
+/// The most bytes of files in a frame; larger calls take several.
+pub(crate) const DATA_BYTES_MAX: usize = 1 << 20;
