@@ -84,6 +84,11 @@ pub(crate) enum CliError {
     IsDisk { disk: String },
     #[error("the zones hold a file store that is served at {socket}: use `zoneweave fs`")]
     HoldsStore { socket: String },
+    #[error(
+        "hosts are connected to the volume by NVMe/TCP ({hosts}), and the command could destroy their data: \
+         disconnect them first (`nvme disconnect -n NQN`)"
+    )]
+    IsConnected { hosts: usize },
     #[error("the volume took no more writes: {reason}; what was not flushed may be lost")]
     StoppedZoned { reason: String },
     #[error(transparent)]
@@ -422,6 +427,7 @@ impl CliError {
             | Self::IsZoned { .. }
             | Self::WithoutZones { .. }
             | Self::IsDisk { .. }
+            | Self::IsConnected { .. }
             | Self::Served { .. } => Exit::Refused,
             Self::CreateZoned(error) if !matches!(error, raizn::CreateError::Failed { .. }) => {
                 Exit::Usage

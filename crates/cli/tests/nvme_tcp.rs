@@ -109,3 +109,41 @@ fn hosts_are_limited_by_name() {
     target.admin();
     target.end(Signal::TERM);
 }
+
+#[test]
+fn zones_are_served_and_kept_for_their_hosts() {
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);
+    let mut target = Target::start(&place, "--listen 127.0.0.1:0");
+    let (mut admin, controller) = target.admin();
+    let zoned = admin.read(&HostCommand::identify(5, 1).dword(11, 2 << 24));
+    let zone = u64::from_le_bytes(zoned[2816..2824].try_into().unwrap());
+    let report = place.run("--json zoned report d/drive0").exits(0).document("zoned-report");
+    assert_eq!(Some(zone * 4096), report["zones"][1]["start_bytes"].as_u64(), "{report}");
+    let mut host = target.io(controller);
+    let data = pattern(5, 65_536);
+    let append = |blocks: u16| HostCommand::blocks(0x7D, zone, blocks).put(4, &[1]);
+    assert_eq!(host.done(&append(16), &data), zone);
+    assert_eq!(host.done(&append(2).with(&data[..8192]), &[]), zone + 16);
+    host.done(&HostCommand::new(0x00, 1, 0), &[]);
+    place.run("zoned reset d/drive0 --zone 1").exits(4).complains("nvme disconnect");
+    target.end(Signal::KILL);
+    let mut target = Target::start(&place, "--listen 127.0.0.1:0");
+    let (admin, controller) = target.admin();
+    let mut host = target.io(controller);
+    assert!(host.read(&HostCommand::blocks(0x02, zone, 16)) == data);
+    let report = HostCommand::new(0x7A, 1, 128).put(40, &zone.to_le_bytes()).dword(12, 31);
+    let report = host.read(&report);
+    assert_eq!(report[64 + 24..64 + 32], (zone + 18).to_le_bytes(), "the write pointer");
+    drop((admin, host));
+    // The server sees the end of the connections a moment later.
+    loop {
+        let reset = place.run("zoned reset d/drive0 --zone 1");
+        if reset.code == 0 {
+            break;
+        }
+        reset.complains("nvme disconnect");
+    }
+    target.end(Signal::INT);
+}

@@ -116,7 +116,7 @@ fn a_volume_that_cannot_be_served_as_asked_is_not_started() {
     let refused = [
         (format!("nbd {three} --socket unix:s.sock"), 4, "NBD has no zones"),
         (format!("vhost-user {three} --socket unix:s.sock"), 4, "vhost-user has no zones"),
-        (format!("nvme-tcp {three} --listen 127.0.0.1:0"), 4, "server has no zones"),
+        (format!("nvme-tcp {three} --listen 127.0.0.1:0 --no-hedging"), 2, "is for block volumes"),
         (format!("fuse {three} --mountpoint file"), 4, "FUSE has no zones"),
         (format!("ublk {three} --spare d/drive4"), 2, "--spare"),
         (format!("ublk {three} --index-memory 1GiB"), 2, "leave it out"),

@@ -47,6 +47,17 @@ pub enum HostData {
     Remote(usize),
 }
 
+/// How a request succeeded.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Without more to say.
+    Plain,
+    /// With the data that was read, or reported.
+    Data(Vec<Bytes>),
+    /// With the block where appended data starts.
+    At(u64),
+}
+
 /// What has happened.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
@@ -204,17 +215,19 @@ impl Connection {
         self.transport.fetch(tag.0, length);
     }
 
-    /// Answers a request, with the data that was read if it was a read.
+    /// Answers a request.
     ///
     /// # Panics
-    /// If the data has another length than was read, or the request is not in flight.
-    pub fn complete(&mut self, target: &mut Target, tag: Tag, result: Result<Vec<Bytes>, Status>) {
+    /// If the data has another length than was asked for, or the request is not in flight.
+    pub fn complete(&mut self, target: &mut Target, tag: Tag, result: Result<Done, Status>) {
         if self.transport.is_over() {
             return;
         }
         let flight = self.flights.remove(&tag.0).expect("the request is in flight");
-        let data = match result {
-            Ok(data) => data,
+        let (data, result) = match result {
+            Ok(Done::Plain) => (Vec::new(), 0),
+            Ok(Done::Data(data)) => (data, 0),
+            Ok(Done::At(lba)) => (Vec::new(), lba),
             Err(status) => return self.respond(tag.0, status.into()),
         };
         let length: usize = data.iter().map(Bytes::len).sum();
@@ -226,7 +239,7 @@ impl Connection {
         if length > 0 {
             self.transport.send_data(tag.0, data);
         }
-        self.respond(tag.0, Outcome::SUCCESS);
+        self.respond(tag.0, Outcome { result, ..Outcome::SUCCESS });
     }
 
     /// The connection is over: its queue is free, and its requests are forgotten.
@@ -352,8 +365,9 @@ impl Connection {
     ) -> Result<Option<Request>, Status> {
         let described = command.data()?;
         let controller = target.controller(key).ok_or(Status::COMMAND_SEQUENCE)?;
-        let write_cache = controller.features.write_cache;
-        let Some(Plan { operation, transfer }) = nvm::plan(target, command, write_cache)? else {
+        let (write_cache, sets) = (controller.features.write_cache, controller.command_sets());
+        let namespace = target.namespace(command.namespace(), sets)?;
+        let Some(Plan { operation, transfer }) = nvm::plan(namespace, command, write_cache)? else {
             return Ok(None);
         };
         let data = match (transfer, described) {
@@ -372,7 +386,10 @@ impl Connection {
             }
         };
         let remote_bytes = if let HostData::Remote(bytes) = data { Some(bytes) } else { None };
-        let is_counted = matches!(operation, Operation::Read { .. } | Operation::Write { .. });
+        let is_counted = matches!(
+            operation,
+            Operation::Read { .. } | Operation::Write { .. } | Operation::Append { .. }
+        );
         self.flights.insert(command.id(), Flight { transfer, remote_bytes, is_counted });
         let namespace = command.namespace() as usize - 1;
         Ok(Some(Request { tag: Tag(command.id()), namespace, operation, data }))

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::admin::values::Features;
 use crate::connect::{ConnectRequest, QUEUE_ENTRIES_MAX, Refusal};
 use crate::status::Status;
+use crate::subsystem::CommandSets;
 
 /// I/O queues of a controller, at most.
 pub const IO_QUEUES_MAX: u16 = 16;
@@ -27,7 +28,8 @@ mod property {
 /// Bit of the configuration that enables the controller.
 const ENABLE: u32 = 1;
 /// Command set selection: NVM only, or all that are supported.
-const COMMAND_SETS: [u32; 2] = [0, 6];
+const ONLY_NVM: u32 = 0;
+const ALL_SETS: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -108,6 +110,11 @@ impl Controller {
 
     pub(crate) fn is_ready(&self) -> bool {
         matches!(self.phase, Phase::Ready | Phase::ShuttingDown | Phase::ShutDown)
+    }
+
+    /// The command sets that the host has selected.
+    pub(crate) fn command_sets(&self) -> CommandSets {
+        if self.configuration >> 4 & 7 == ALL_SETS { CommandSets::All } else { CommandSets::Nvm }
     }
 
     pub(crate) fn has_queues(&self) -> bool {
@@ -231,7 +238,7 @@ fn capabilities() -> u64 {
 fn is_possible(configuration: u32) -> bool {
     let field = |shift: u32, bits: u32| configuration >> shift & ((1 << bits) - 1);
     let sizes = (field(16, 4), field(20, 4));
-    COMMAND_SETS.contains(&field(4, 3))
+    matches!(field(4, 3), ONLY_NVM | ALL_SETS)
         && field(7, 4) == 0
         && field(11, 3) == 0
         // Discovery controllers have no I/O queues whose entries could have a size.

@@ -14,30 +14,40 @@ use bytes::Bytes;
 pub use seeds::session_seeds;
 
 use crate::{
-    BLOCK_BYTES, Connection, End, HostData, Hosts, Namespace, Operation, QUEUE_ENTRIES_MAX,
-    Request, Step, Subsystem, Target, deallocate_ranges,
+    BLOCK_BYTES, Connection, Done, End, HostData, Hosts, Namespace, Operation, QUEUE_ENTRIES_MAX,
+    Request, Step, Subsystem, Target, Zones, deallocate_ranges,
 };
 
-/// Blocks of the namespace.
+/// Blocks of each namespace, and of the zones of the second.
 const BLOCKS: u64 = 1000;
+const ZONE_BLOCKS: u64 = 100;
 /// One answer has at most the data of one command, its completion, and their headers.
 const ANSWER_BYTES_MAX: usize = crate::TRANSFER_BYTES_MAX + 1024;
 
 /// The subsystem under test.
 fn target() -> Target {
-    let namespace = Namespace {
+    let blocks = Namespace {
         blocks: BLOCKS,
         read_only: false,
         volatile_cache: true,
         uuid: [0x5A; 16],
         optimal_blocks: 12,
+        zones: None,
     };
+    let zones = Zones {
+        size: ZONE_BLOCKS,
+        max_open: Some(3),
+        max_active: None,
+        append_blocks: 16,
+        reads_across: false,
+    };
+    let zoned = Namespace { uuid: [0xA5; 16], zones: Some(zones), ..blocks.clone() };
     let subsystem = Subsystem {
         nqn: "nqn.2014-08.org.nvmexpress:uuid:fuzz".to_owned(),
         serial: "1".to_owned(),
         model: "Zoneweave".to_owned(),
         firmware: "0".to_owned(),
-        namespaces: vec![namespace],
+        namespaces: vec![blocks, zoned],
     };
     Target::new(subsystem, Hosts::Any, 2)
 }
@@ -98,7 +108,7 @@ impl Lane {
                 Ok(Step::Data(_, None)) => {}
                 Ok(Step::Data(tag, Some(data))) => {
                     assert!(!data.is_empty());
-                    self.connection.complete(target, tag, Ok(Vec::new()));
+                    self.connection.complete(target, tag, Ok(Done::Plain));
                 }
                 Ok(Step::Request(request)) => self.answer(target, request),
                 Err(end) => {
@@ -117,20 +127,34 @@ impl Lane {
         let result = match operation {
             Operation::Read { lba, blocks } => {
                 in_range(lba, blocks);
-                vec![Bytes::from(vec![0xAB; blocks as usize * BLOCK_BYTES])]
+                Done::Data(vec![Bytes::from(vec![0xAB; blocks as usize * BLOCK_BYTES])])
+            }
+            Operation::Append { zone_start, blocks, .. } => {
+                in_range(zone_start, blocks);
+                assert!(zone_start.is_multiple_of(ZONE_BLOCKS));
+                Done::At(zone_start + 1)
+            }
+            Operation::ManageZone { zone_start, .. } => {
+                assert!(zone_start.unwrap_or(0).is_multiple_of(ZONE_BLOCKS));
+                Done::Plain
+            }
+            Operation::ReportZones { lba, bytes, filter, .. } => {
+                in_range(lba, 1);
+                assert!(filter <= 7);
+                Done::Data(vec![Bytes::from(vec![0xCD; bytes])])
             }
             Operation::Write { lba, blocks, .. } | Operation::WriteZeroes { lba, blocks, .. } => {
                 in_range(lba, blocks);
-                Vec::new()
+                Done::Plain
             }
             Operation::Deallocate { ranges, .. } => {
                 if let HostData::Here(data) = &data {
                     let found = deallocate_ranges(data, BLOCKS).unwrap_or_default();
                     assert!(found.len() <= usize::from(ranges));
                 }
-                Vec::new()
+                Done::Plain
             }
-            Operation::Flush => Vec::new(),
+            Operation::Flush => Done::Plain,
         };
         match data {
             HostData::Remote(_) => self.connection.fetch(tag),

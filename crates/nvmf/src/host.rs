@@ -227,10 +227,10 @@ impl HostCommand {
         Self::new(0x7F, 0, 0).dword(11, offset).dword(12, value)
     }
 
-    /// Enables a controller.
+    /// Enables a controller, with all command sets.
     #[must_use]
     pub fn enable() -> Self {
-        Self::property_set(0x14, 0x0046_0001)
+        Self::property_set(0x14, 0x0046_0061)
     }
 
     /// Asks for an Identify structure.

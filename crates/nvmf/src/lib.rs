@@ -25,8 +25,9 @@
 //! * How the input is cut into pieces never changes the output.
 //! * A connection whose controller was reset or removed starts nothing any more.
 //!
-//! Sources: NVM Express Base 1.4, NVMe over Fabrics 1.1a, TCP transport 1.0. Deliberately absent:
-//! TLS, in-band authentication, reservations, namespace management, and metadata.
+//! Sources: NVM Express Base 1.4, NVMe over Fabrics 1.1a, TCP transport 1.0, Zoned Namespaces 1.1.
+//! Deliberately absent: TLS, in-band authentication, reservations, namespace management, and
+//! metadata.
 
 mod admin;
 mod command;
@@ -41,15 +42,17 @@ mod nqn;
 mod nvm;
 mod pdu;
 mod status;
+mod subsystem;
 mod target;
 mod transport;
 
 pub use connect::QUEUE_ENTRIES_MAX;
-pub use connection::{Connection, End, HostData, Request, Step, Tag};
+pub use connection::{Connection, Done, End, HostData, Request, Step, Tag};
 pub use controller::IO_QUEUES_MAX;
 pub use nqn::{DISCOVERY_NQN, NQN_BYTES_MAX, NqnError, check_nqn};
-pub use nvm::{BLOCK_BYTES, Operation, deallocate_ranges};
+pub use nvm::{BLOCK_BYTES, Operation, ZoneAction, deallocate_ranges};
 pub use pdu::Violation;
 pub use status::Status;
-pub use target::{ControllerId, Hosts, Namespace, Subsystem, Target};
+pub use subsystem::{Namespace, Subsystem, Zones};
+pub use target::{ControllerId, Hosts, Target};
 pub use transport::{CAPSULE_DATA_BYTES_MAX, TRANSFER_BYTES_MAX};

@@ -1,10 +1,16 @@
-//! Commands of the NVM command set: which blocks, and how much data in which direction.
+//! I/O commands: which blocks, and how much data in which direction.
+//!
+//! This file has the NVM command set, `zoned` has the further commands of zoned namespaces.
+
+mod zoned;
 
 use bytes::Buf;
 
+pub use zoned::ZoneAction;
+
 use crate::command::Command;
 use crate::status::Status;
-use crate::target::{Namespace, Target};
+use crate::subsystem::Namespace;
 use crate::transport::TRANSFER_BYTES_MAX;
 
 /// Bytes of a block.
@@ -20,7 +26,17 @@ mod opcode {
     pub(super) const DATASET_MANAGEMENT: u8 = 0x09;
 }
 
-/// All opcodes, and whether they change blocks.
+/// Opcodes of zoned namespaces, and whether they change blocks.
+pub(crate) const ZONED_OPCODES: [(u8, bool); 6] = [
+    (opcode::FLUSH, false),
+    (opcode::WRITE, true),
+    (opcode::READ, false),
+    (zoned::opcode::MANAGEMENT_SEND, true),
+    (zoned::opcode::MANAGEMENT_RECEIVE, false),
+    (zoned::opcode::APPEND, true),
+];
+
+/// Opcodes of other namespaces, and whether they change blocks.
 pub(crate) const OPCODES: [(u8, bool); 5] = [
     (opcode::FLUSH, false),
     (opcode::WRITE, true),
@@ -59,6 +75,33 @@ pub enum Operation {
         /// Durable when it completes.
         fua: bool,
     },
+    /// Append to a zone: the completion has the block where the data is.
+    Append {
+        /// The first block of the zone.
+        zone_start: u64,
+        /// How many, at most 256.
+        blocks: u32,
+        /// Durable when it completes.
+        fua: bool,
+    },
+    /// Change the state of a zone, or of all zones.
+    ManageZone {
+        /// The first block of the zone; `None` for all zones.
+        zone_start: Option<u64>,
+        /// The change.
+        action: ZoneAction,
+    },
+    /// Report zones.
+    ReportZones {
+        /// A block of the first zone.
+        lba: u64,
+        /// Which zones, as a value of the specification: 0 for all, up to 7.
+        filter: u8,
+        /// Whether only listed zones are counted.
+        partial: bool,
+        /// Bytes of the report; behind its end are zeros.
+        bytes: usize,
+    },
     /// Discard ranges, which are the data of the command: see [`deallocate_ranges`].
     Deallocate {
         /// How many, at most 256.
@@ -82,24 +125,35 @@ pub(crate) enum Transfer {
     FromHost(usize),
 }
 
+impl Plan {
+    fn bare(operation: Operation) -> Self {
+        Self { operation, transfer: Transfer::None }
+    }
+}
+
 /// Checks an I/O command; `None` if there is nothing to do for it. Every write is durable when it
 /// completes if the host has switched the write cache off.
 pub(crate) fn plan(
-    target: &Target,
+    namespace: &Namespace,
     command: &Command,
     write_cache: bool,
 ) -> Result<Option<Plan>, Status> {
     let code = command.opcode();
-    let Some((_, changes)) = OPCODES.iter().find(|(known, _)| *known == code) else {
+    let opcodes: &[_] = if namespace.zones.is_some() { &ZONED_OPCODES } else { &OPCODES };
+    let Some((_, changes)) = opcodes.iter().find(|(known, _)| *known == code) else {
         return Err(Status::INVALID_OPCODE);
     };
-    let namespace = target.namespace(command.namespace())?;
     if *changes && namespace.read_only {
         return Err(Status::WRITE_PROTECTED);
     }
     let fua = !write_cache || command.dword(12) >> 30 & 1 != 0;
+    if let Some(zones) = &namespace.zones
+        && let Some(planned) = zoned::plan(namespace, zones, command, fua)?
+    {
+        return Ok(Some(planned));
+    }
     let planned = match code {
-        opcode::FLUSH => Plan { operation: Operation::Flush, transfer: Transfer::None },
+        opcode::FLUSH => Plan::bare(Operation::Flush),
         opcode::DATASET_MANAGEMENT => {
             if command.dword(11) >> 2 & 1 == 0 {
                 // The other attributes are hints.
@@ -111,10 +165,7 @@ pub(crate) fn plan(
         }
         opcode::WRITE_ZEROES => {
             let (lba, blocks) = range(command, namespace)?;
-            Plan {
-                operation: Operation::WriteZeroes { lba, blocks, fua },
-                transfer: Transfer::None,
-            }
+            Plan::bare(Operation::WriteZeroes { lba, blocks, fua })
         }
         opcode::READ => {
             let (lba, blocks) = range(command, namespace)?;

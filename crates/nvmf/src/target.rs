@@ -11,39 +11,10 @@ use crate::connect::{ConnectRequest, Refusal};
 use crate::controller::Controller;
 use crate::nqn::{DISCOVERY_NQN, check_nqn};
 use crate::status::Status;
+use crate::subsystem::{CommandSets, Namespace, Subsystem};
 
 /// Controller numbers start at 1 and end below the reserved ones.
 const CONTROLLER_ID_MAX: u16 = 0xFFEF;
-
-/// A namespace of 4 KiB blocks; its identifier is its position, counted from 1.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Namespace {
-    /// Size in blocks of 4 KiB.
-    pub blocks: u64,
-    /// Whether writes are refused.
-    pub read_only: bool,
-    /// Whether completed writes may be lost at power loss before a flush.
-    pub volatile_cache: bool,
-    /// Identity, the same on every path and after every restart.
-    pub uuid: [u8; 16],
-    /// Writes of a multiple of this many blocks are the cheapest; zero says nothing.
-    pub optimal_blocks: u16,
-}
-
-/// The subsystem that hosts connect to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subsystem {
-    /// Its NVMe qualified name.
-    pub nqn: String,
-    /// Serial number, at most 20 characters.
-    pub serial: String,
-    /// Model, at most 40 characters.
-    pub model: String,
-    /// Firmware revision, at most 8 characters.
-    pub firmware: String,
-    /// Its namespaces.
-    pub namespaces: Vec<Namespace>,
-}
 
 /// The hosts that may connect.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +56,8 @@ impl Target {
     pub fn new(subsystem: Subsystem, hosts: Hosts, controllers_max: usize) -> Self {
         assert_eq!(check_nqn(&subsystem.nqn), Ok(()), "the name was checked");
         assert!(subsystem.namespaces.iter().all(|namespace| namespace.blocks > 0));
+        let mut zones = subsystem.namespaces.iter().filter_map(|namespace| namespace.zones);
+        assert!(zones.all(|zones| zones.size > 0 && zones.append_blocks > 0));
         assert!(subsystem.namespaces.len() <= 1024, "one list names all namespaces");
         Self {
             subsystem,
@@ -108,11 +81,17 @@ impl Target {
         self.controllers.len()
     }
 
-    /// The namespace of an identifier.
-    pub(crate) fn namespace(&self, id: u32) -> Result<&Namespace, Status> {
+    /// The namespace of an identifier, if it is of one of these command sets.
+    pub(crate) fn namespace(&self, id: u32, sets: CommandSets) -> Result<&Namespace, Status> {
         let index = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
         let found = index.and_then(|index| self.subsystem.namespaces.get(index));
-        found.ok_or(Status::INVALID_NAMESPACE)
+        found.filter(|namespace| sets.has(namespace)).ok_or(Status::INVALID_NAMESPACE)
+    }
+
+    /// Blocks of a Zone Append to any namespace; `None` if none is zoned.
+    pub(crate) fn append_blocks(&self) -> Option<u32> {
+        let zones = self.subsystem.namespaces.iter().filter_map(|namespace| namespace.zones);
+        zones.map(|zones| zones.append_blocks).min()
     }
 
     /// Removes controllers whose hosts were silent for longer than they had promised to be. Their

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use zoneweave_nvmf::host::{Dialect, HostCommand, Reply};
 use zoneweave_nvmf::{
-    BLOCK_BYTES, Connection, End, HostData, Hosts, Namespace, Operation, Request, Status, Step,
-    Subsystem, Tag, Target, deallocate_ranges,
+    BLOCK_BYTES, Connection, Done, End, HostData, Hosts, Namespace, Operation, Request, Status,
+    Step, Subsystem, Tag, Target, Zones, deallocate_ranges,
 };
 
 pub(crate) const NQN: &str = "nqn.2014-08.org.nvmexpress:uuid:test";
@@ -20,6 +20,7 @@ pub(crate) fn subsystem() -> Subsystem {
         volatile_cache: true,
         uuid: *b"0123456789abcdef",
         optimal_blocks: 12,
+        zones: None,
     };
     Subsystem {
         nqn: NQN.to_owned(),
@@ -38,6 +39,22 @@ pub(crate) fn target_for(hosts: Hosts) -> Target {
     Target::new(subsystem(), hosts, 4)
 }
 
+/// Blocks of a zone.
+pub(crate) const ZONE_BLOCKS: u64 = 100;
+
+/// A subsystem with a zoned namespace.
+pub(crate) fn zoned_target() -> Target {
+    let mut subsystem = subsystem();
+    subsystem.namespaces[0].zones = Some(Zones {
+        size: ZONE_BLOCKS,
+        max_open: Some(3),
+        max_active: None,
+        append_blocks: 16,
+        reads_across: true,
+    });
+    Target::new(subsystem, Hosts::Any, 4)
+}
+
 /// A disk that counts what was asked of it.
 #[derive(Default)]
 pub(crate) struct Disk {
@@ -45,20 +62,18 @@ pub(crate) struct Disk {
     pub(crate) flushes: usize,
     pub(crate) durable_writes: usize,
     pub(crate) waiting: BTreeMap<Tag, Operation>,
+    /// Commands to zones, which it has none of.
+    pub(crate) zoned: Vec<Operation>,
 }
 
 impl Disk {
     /// Runs an operation whose data is here.
-    pub(crate) fn run(
-        &mut self,
-        operation: &Operation,
-        data: &Bytes,
-    ) -> Result<Vec<Bytes>, Status> {
+    pub(crate) fn run(&mut self, operation: &Operation, data: &Bytes) -> Result<Done, Status> {
         let zero = || Bytes::from_static(&[0; BLOCK_BYTES]);
         match *operation {
             Operation::Read { lba, blocks } => {
                 let block = |at| self.blocks.get(&at).cloned().unwrap_or_else(zero);
-                return Ok((lba..lba + u64::from(blocks)).map(block).collect());
+                return Ok(Done::Data((lba..lba + u64::from(blocks)).map(block).collect()));
             }
             Operation::Write { lba, blocks, fua } => {
                 assert_eq!(data.len(), blocks as usize * BLOCK_BYTES);
@@ -76,8 +91,17 @@ impl Disk {
                     (lba..lba + u64::from(blocks)).for_each(|at| drop(self.blocks.remove(&at)));
                 }
             }
+            Operation::Append { zone_start, .. } => {
+                self.zoned.push(operation.clone());
+                return Ok(Done::At(zone_start + 5));
+            }
+            Operation::ManageZone { .. } => self.zoned.push(operation.clone()),
+            Operation::ReportZones { bytes, .. } => {
+                self.zoned.push(operation.clone());
+                return Ok(Done::Data(vec![vec![0xCD; bytes].into()]));
+            }
         }
-        Ok(Vec::new())
+        Ok(Done::Plain)
     }
 }
 

@@ -5,3 +5,4 @@ mod hostile;
 mod initiator;
 mod properties;
 mod session;
+mod zoned;

@@ -41,7 +41,7 @@ pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};
 pub(crate) use waiting::Waiting;
-pub(crate) use zoned::ZonedService;
+pub(crate) use zoned::{ZonedFronts, ZonedService};
 pub(crate) use zones::{Shape, ZoneAnswer, ZoneCommand};
 
 /// Time limit of a client for a server to take a connection, and for each of its messages. A

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use serde_json::Value;
 use zoneweave_linux::Ring;
+use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_raid::array::format::config::ArrayConfig;
 use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus};
@@ -34,7 +35,22 @@ use crate::zoned::Scrubbed;
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
-/// A zoned volume in service, with its drives and its disk.
+/// The front ends of a zoned volume.
+#[derive(Default)]
+pub(crate) struct ZonedFronts {
+    pub disk: Option<UblkServer>,
+    pub nvme_tcp: Option<NvmeTcpServer>,
+}
+
+impl ZonedFronts {
+    fn status(&self) -> (UblkStatus, NvmeTcpStatus) {
+        let disk = self.disk.as_ref().map_or(UblkStatus::default(), UblkServer::status);
+        let nvme_tcp = self.nvme_tcp.as_ref();
+        (disk, nvme_tcp.map_or(NvmeTcpStatus::default(), NvmeTcpServer::status))
+    }
+}
+
+/// A zoned volume in service, with its drives and its front ends.
 pub(crate) struct ZonedService {
     ring: Ring,
     handle: Handle,
@@ -44,7 +60,7 @@ pub(crate) struct ZonedService {
     slots: Slots,
     /// Drives that were not members at the start.
     others: Vec<OtherDrive>,
-    disk: RefCell<Option<UblkServer>>,
+    fronts: RefCell<ZonedFronts>,
     /// Where the file store on the volume is served; none if there is none.
     store: OnceCell<Vec<String>>,
     exports: OnceCell<Vec<String>>,
@@ -80,7 +96,7 @@ impl ZonedService {
             volume,
             slots: Slots::default(),
             others,
-            disk: RefCell::default(),
+            fronts: RefCell::default(),
             store: OnceCell::new(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
@@ -106,18 +122,17 @@ impl ZonedService {
         assert!(self.store.set(uris).is_ok(), "a server starts once");
     }
 
-    /// Registers the disk, if there is one.
-    pub(crate) fn adopt(&self, disk: Option<UblkServer>) {
-        let path = disk.as_ref().map(|disk| disk.path().display().to_string());
-        self.disk.replace(disk);
+    /// Registers the front ends and their addresses.
+    pub(crate) fn adopt(&self, fronts: ZonedFronts, exports: Vec<String>) {
+        self.fronts.replace(fronts);
         let store = self.store.get().into_iter().flatten().cloned();
-        let first = self.exports.set(path.into_iter().chain(store).collect());
+        let first = self.exports.set(exports.into_iter().chain(store).collect());
         assert!(first.is_ok(), "a server starts once");
     }
 
-    /// Hands over the disk, for its shutdown.
-    pub(crate) fn release(&self) -> Option<UblkServer> {
-        self.disk.take()
+    /// Hands over the front ends, for their shutdown.
+    pub(crate) fn release(&self) -> ZonedFronts {
+        self.fronts.take()
     }
 
     fn members(&self) -> Vec<MemberStatus> {
@@ -152,11 +167,8 @@ impl ZonedService {
 
     /// Runs a command to the zones.
     async fn command(&self, command: ZoneCommand, data: Bytes) -> Result<Answered, CliError> {
-        if let Some(disk) = &*self.disk.borrow()
-            && command.changes()
-        {
-            let disk = disk.path().display().to_string();
-            return Err(CliError::IsDisk { disk });
+        if command.changes() {
+            self.refuse_used()?;
         }
         if let Some(socket) = self.store.get().and_then(|uris| uris.first())
             && command.changes()
@@ -169,6 +181,21 @@ impl ZonedService {
         };
         let (answer, data) = ZoneAnswer::of(outcome);
         Ok(Answered { result: remote_result(&answer)?, data })
+    }
+
+    /// Refuses a change beside a disk of the kernel, here or at a host.
+    fn refuse_used(&self) -> Result<(), CliError> {
+        let fronts = self.fronts.borrow();
+        if let Some(disk) = &fronts.disk {
+            return Err(CliError::IsDisk { disk: disk.path().display().to_string() });
+        }
+        match &fronts.nvme_tcp {
+            Some(server) if server.status().controllers > 0 => {
+                let hosts = server.status().controllers;
+                Err(CliError::IsConnected { hosts })
+            }
+            _ => Ok(()),
+        }
     }
 
     fn column(&self, slot: usize) -> Result<Column, CliError> {
@@ -192,12 +219,12 @@ impl ZonedService {
             let zones = zones.and_then(Result::ok);
             slots.push(Some(SlotDrive { label, path, drive, zones }));
         }
-        let disk = self.disk.borrow().as_ref().map_or(UblkStatus::default(), UblkServer::status);
+        let (disk, hosts) = self.fronts.borrow().status();
         let front_ends = FrontEnds {
             uptime_ns: self.handle.now().since(self.started).0,
             exports: self.exports.get().cloned().unwrap_or_default(),
-            clients: 0,
-            requests: disk.requests,
+            clients: hosts.controllers as u64,
+            requests: disk.requests + hosts.requests,
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),

@@ -1,14 +1,14 @@
-//! Serves block devices over NVMe/TCP, on the ring that also runs the drives.
+//! Serves block devices and zoned drives over NVMe/TCP, on the ring that also runs the drives.
 //!
 //! ```text
-//!   listener ──► connection: reader ──► one task a request ──► BlockDevice
+//!   listener ──► connection: reader ──► one task a request ──► device
 //!                               │              │
 //!                               ▼              ▼
 //!                   answers ──► socket ◄── completions, in their order
 //! ```
 //!
 //! `server` has the subsystem and watches keep-alive timers, `connection` runs one queue of a host,
-//! `request` runs on the device, `link` is between these two. `shared` has limits and counters.
+//! `request` runs on the `device`, `link` is between these two. `shared` has limits and counters.
 //! Hosts are accepted, and their bytes received and sent, by `crate::stream`. The protocol itself
 //! is `zoneweave_nvmf`.
 //!
@@ -29,11 +29,14 @@
 //! list, whose names are no proof: there is neither encryption nor authentication.
 
 mod connection;
+mod device;
 mod link;
 mod request;
 mod server;
 mod shared;
+mod zoned;
 
+pub use device::NvmeTcpDevice;
 pub use server::{NvmeTcpServer, NvmeTcpVolume};
 pub use shared::{NvmeTcpLimits, NvmeTcpStatus};
 pub use zoneweave_nvmf::{Hosts, NqnError, check_nqn};

@@ -3,8 +3,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_nvmf::{BLOCK_BYTES, HostData, Operation, Request, Status, Tag, deallocate_ranges};
-use zoneweave_zoned::{BlockDevice, BlockError, Lba};
+use zoneweave_nvmf::{BLOCK_BYTES, HostData, Operation, Request, Tag};
 
 use super::link::Link;
 use super::shared::Shared;
@@ -16,7 +15,7 @@ const REQUEST_BYTES_MIN: u64 = 4 << 10;
 pub(super) fn share(request: &Request) -> u64 {
     let bytes = match (&request.operation, &request.data) {
         (Operation::Read { blocks, .. }, _) => u64::from(*blocks) * BLOCK_BYTES as u64,
-        (_, HostData::Remote(bytes)) => *bytes as u64,
+        (Operation::ReportZones { bytes, .. }, _) | (_, HostData::Remote(bytes)) => *bytes as u64,
         _ => 0,
     };
     bytes.max(REQUEST_BYTES_MIN)
@@ -39,7 +38,7 @@ pub(super) async fn run(shared: Rc<Shared>, link: Rc<Link>, request: Request) {
         return;
     }
     shared.count_request();
-    let result = answer(&*shared.devices[namespace], operation, data).await;
+    let result = shared.devices[namespace].run(operation, data).await;
     let mut connection = link.connection.borrow_mut();
     connection.complete(&mut shared.target.borrow_mut(), tag, result);
     link.output.push(connection.take_output(), budget);
@@ -54,40 +53,4 @@ async fn fetch(link: &Link, tag: Tag) -> Option<Bytes> {
     link.connection.borrow_mut().fetch(tag);
     link.send_answers().await;
     arriving.await.flatten()
-}
-
-async fn answer(
-    device: &dyn BlockDevice,
-    operation: Operation,
-    data: Bytes,
-) -> Result<Vec<Bytes>, Status> {
-    match operation {
-        Operation::Read { lba, blocks } => {
-            return device.read(Lba(lba), blocks).await.map_err(|error| status_of(&error));
-        }
-        Operation::Write { lba, fua, .. } => device.write(Lba(lba), vec![data], fua).await,
-        Operation::Flush => device.flush().await,
-        Operation::WriteZeroes { lba, blocks, fua } => {
-            device.write_zeroes(Lba(lba), blocks.into(), fua).await
-        }
-        Operation::Deallocate { fua, .. } => {
-            for (lba, blocks) in deallocate_ranges(&data, device.info().blocks)? {
-                let trimmed = device.trim(Lba(lba), blocks.into(), fua).await;
-                trimmed.map_err(|error| status_of(&error))?;
-            }
-            Ok(())
-        }
-    }
-    .map_err(|error| status_of(&error))?;
-    Ok(Vec::new())
-}
-
-fn status_of(error: &BlockError) -> Status {
-    match error {
-        BlockError::OutOfRange { .. } => Status::LBA_OUT_OF_RANGE,
-        BlockError::Unrecoverable { .. } => Status::UNRECOVERED_READ,
-        BlockError::ReadOnly { .. } => Status::WRITE_PROTECTED,
-        BlockError::Device(status) => Status::new(status.value()),
-        BlockError::ShuttingDown => Status::INTERNAL_PATH,
-    }
 }

@@ -7,9 +7,9 @@ use std::rc::{Rc, Weak};
 use slab::Slab;
 use zoneweave_nvmf::{Hosts, Namespace, Subsystem, Target};
 use zoneweave_runtime::{Handle, JoinHandle, Nanos};
-use zoneweave_zoned::BlockDevice;
 
 use super::connection;
+use super::device::NvmeTcpDevice;
 use super::shared::{NvmeTcpLimits, NvmeTcpStatus, Shared};
 use crate::ring::Ring;
 use crate::socket::{Endpoint, Listener};
@@ -27,7 +27,7 @@ pub struct NvmeTcpVolume {
     /// Writes of a multiple of this many blocks are the cheapest.
     pub optimal_blocks: u16,
     /// The served device.
-    pub device: Rc<dyn BlockDevice>,
+    pub device: NvmeTcpDevice,
     /// The hosts that may connect.
     pub hosts: Hosts,
 }
@@ -56,7 +56,7 @@ impl NvmeTcpServer {
             unreachable!("NVMe/TCP has no unix sockets");
         };
         let NvmeTcpVolume { nqn, uuid, optimal_blocks, device, hosts } = volume;
-        let subsystem = describe(nqn, uuid, optimal_blocks, &*device);
+        let subsystem = describe(nqn, uuid, device.namespace(uuid, optimal_blocks));
         let shared = Rc::new(Shared {
             clients: Clients::new(ring, handle, limits.of_clients()),
             limits,
@@ -109,20 +109,7 @@ async fn watch(shared: Weak<Shared>) {
     }
 }
 
-fn describe(
-    nqn: String,
-    uuid: [u8; 16],
-    optimal_blocks: u16,
-    device: &dyn BlockDevice,
-) -> Subsystem {
-    let info = device.info();
-    let namespace = Namespace {
-        blocks: info.blocks,
-        read_only: info.read_only,
-        volatile_cache: info.volatile_cache,
-        uuid,
-        optimal_blocks,
-    };
+fn describe(nqn: String, uuid: [u8; 16], namespace: Namespace) -> Subsystem {
     Subsystem {
         nqn,
         serial: uuid[..10].iter().map(|byte| format!("{byte:02x}")).collect(),

@@ -7,8 +7,8 @@ use rustix::net::Shutdown;
 use slab::Slab;
 use zoneweave_nvmf::{ControllerId, Target};
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::BlockDevice;
 
+use super::device::NvmeTcpDevice;
 use super::link::Link;
 use crate::ring::Descriptor;
 use crate::stream::{ClientLimits, Clients};
@@ -73,7 +73,7 @@ pub(super) struct Shared {
     pub(super) limits: NvmeTcpLimits,
     pub(super) target: RefCell<Target>,
     /// By namespace.
-    pub(super) devices: Vec<Rc<dyn BlockDevice>>,
+    pub(super) devices: Vec<NvmeTcpDevice>,
     pub(super) open: RefCell<Slab<Open>>,
     pub(super) requests: Cell<u64>,
 }

@@ -39,7 +39,8 @@ fn current(controller: &mut Controller, feature: u8, has_cache: bool) -> Result<
     match feature {
         feature::KEEP_ALIVE => return Ok(controller.keep_alive_ms()),
         _ if is_discovery => {}
-        feature::POWER_MANAGEMENT => return Ok(0),
+        // The only combination of command sets has number 0.
+        feature::POWER_MANAGEMENT | feature::COMMAND_SET_PROFILE => return Ok(0),
         feature::NUMBER_OF_QUEUES => return Ok(queues(controller.queue_limit)),
         feature::VOLATILE_WRITE_CACHE if has_cache => {
             return Ok(controller.features.write_cache.into());
@@ -69,6 +70,10 @@ pub(super) fn set(
         }
         // There is one power state.
         feature::POWER_MANAGEMENT if !is_discovery && value & 0x1F == 0 => {}
+        feature::COMMAND_SET_PROFILE if !is_discovery => match value & 0x1FF {
+            0 => {}
+            _ => return Err(Status::COMMAND_SET_REJECTED),
+        },
         feature::HOST_IDENTIFIER if !is_discovery => return Err(Status::FEATURE_NOT_CHANGEABLE),
         _ => {
             let place = controller.features.value(feature, is_discovery);

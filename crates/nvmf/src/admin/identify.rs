@@ -10,14 +10,15 @@ use crate::fields::Page;
 use crate::nqn::DISCOVERY_NQN;
 use crate::pdu::COMMAND_BYTES;
 use crate::status::Status;
-use crate::target::{Namespace, QueueKey, Target};
+use crate::subsystem::{Namespace, Zones};
+use crate::target::{QueueKey, Target};
 use crate::transport::{CAPSULE_DATA_BYTES_MAX, TRANSFER_BYTES_MAX};
 
 /// Bytes of every structure.
 pub(super) const LENGTH: usize = 4096;
 /// Blocks of 4 KiB.
 pub(crate) const BLOCK_SHIFT: u8 = 12;
-/// Optional commands: Dataset Management and Write Zeroes.
+/// Optional commands: Dataset Management and Write Zeroes, of namespaces without zones.
 const OPTIONAL_COMMANDS: u16 = 1 << 2 | 1 << 3;
 
 /// Numbers of the structures (CNS).
@@ -32,12 +33,19 @@ mod structure {
     pub(super) const COMMAND_SETS: u8 = 0x1C;
 }
 
-/// Command set identifier of the NVM command set.
-const NVM: u8 = 0;
+/// Identifiers of command sets.
+pub(super) mod command_set {
+    pub(in crate::admin) const NVM: u8 = 0;
+    pub(in crate::admin) const ZONED: u8 = 2;
+}
+
+fn command_set_of(namespace: &Namespace) -> u8 {
+    if namespace.zones.is_some() { command_set::ZONED } else { command_set::NVM }
+}
 
 pub(super) fn page(target: &mut Target, key: QueueKey, command: &Command) -> Result<Bytes, Status> {
     let controller = target.controller(key).ok_or(Status::COMMAND_SEQUENCE)?;
-    let is_discovery = controller.is_discovery;
+    let (is_discovery, sets) = (controller.is_discovery, controller.command_sets());
     let number = command.dword(10).to_le_bytes()[0];
     let set = command.dword(11).to_le_bytes()[3];
     let id = command.namespace();
@@ -45,26 +53,49 @@ pub(super) fn page(target: &mut Target, key: QueueKey, command: &Command) -> Res
         structure::CONTROLLER if is_discovery => discovery_controller(target, key),
         _ if is_discovery => return Err(Status::INVALID_FIELD),
         structure::CONTROLLER => io_controller(target, key),
-        structure::NAMESPACE => namespace(target.namespace(id)?),
-        structure::ACTIVE_NAMESPACES => active(target, id)?,
-        structure::DESCRIPTORS => descriptors(target.namespace(id)?),
-        structure::SET_NAMESPACE | structure::SET_CONTROLLER | structure::SET_ACTIVE_NAMESPACES
-            if set != NVM =>
-        {
-            return Err(Status::INVALID_FIELD);
+        structure::NAMESPACE => namespace(target.namespace(id, sets)?),
+        structure::ACTIVE_NAMESPACES => active(target, id, |namespace| sets.has(namespace))?,
+        structure::DESCRIPTORS => descriptors(target.namespace(id, sets)?),
+        structure::SET_NAMESPACE => of_set(target.namespace(id, sets)?, set)?,
+        structure::SET_CONTROLLER => match (set, target.append_blocks()) {
+            // No limits beyond that of transfers: DMRL and DMRSL of 0 say so, and DMSL.
+            (command_set::NVM, _) => Page::new(LENGTH),
+            (command_set::ZONED, Some(blocks)) => {
+                Page::new(LENGTH).u8(0, u8::try_from(blocks.ilog2()).expect("32 bits"))
+            }
+            _ => return Err(Status::INVALID_FIELD),
+        },
+        structure::SET_ACTIVE_NAMESPACES => {
+            let is_of = |namespace: &Namespace| command_set_of(namespace) == set;
+            active(target, id, |namespace| sets.has(namespace) && is_of(namespace))?
         }
-        // Of a namespace it adds protection information, which ours have not.
-        structure::SET_NAMESPACE => {
-            target.namespace(id)?;
-            Page::new(LENGTH)
+        structure::COMMAND_SETS => {
+            let zoned = u64::from(target.append_blocks().is_some());
+            Page::new(LENGTH).u64(0, 1 << command_set::NVM | zoned << command_set::ZONED)
         }
-        // No limits beyond that of transfers: DMRL and DMRSL of 0 say so, and DMSL.
-        structure::SET_CONTROLLER => Page::new(LENGTH),
-        structure::SET_ACTIVE_NAMESPACES => active(target, id)?,
-        structure::COMMAND_SETS => Page::new(LENGTH).u64(0, 1 << NVM),
         _ => return Err(Status::INVALID_FIELD),
     };
     Ok(page.freeze())
+}
+
+/// What a command set adds to a namespace.
+fn of_set(namespace: &Namespace, set: u8) -> Result<Page, Status> {
+    match (set, namespace.zones) {
+        // Protection information, which ours have not.
+        (command_set::NVM, _) => Ok(Page::new(LENGTH)),
+        (command_set::ZONED, Some(zones)) => Ok(zoned(zones)),
+        _ => Err(Status::INVALID_FIELD),
+    }
+}
+
+fn zoned(zones: Zones) -> Page {
+    // Limits count from 0, and all ones are none.
+    let limit = |zones: Option<u32>| zones.map_or(u32::MAX, |zones| zones - 1);
+    Page::new(LENGTH)
+        .u16(2, zones.reads_across.into())
+        .u32(4, limit(zones.max_active))
+        .u32(8, limit(zones.max_open))
+        .u64(2816, zones.size)
 }
 
 /// The fields of all controllers.
@@ -98,6 +129,7 @@ fn io_controller(target: &Target, key: QueueKey) -> Page {
     let namespaces = u32::try_from(subsystem.namespaces.len()).expect("at most 1,024");
     // A flush of all namespaces at once is not offered.
     let cache = u8::from(features::has_cache(target)) | 2 << 1;
+    let has_blocks = subsystem.namespaces.iter().any(|namespace| namespace.zones.is_none());
     let capsule_units = (COMMAND_BYTES + CAPSULE_DATA_BYTES_MAX) / 16;
     controller(target, key)
         // Several hosts may be connected, each by a controller of its own.
@@ -113,7 +145,7 @@ fn io_controller(target: &Target, key: QueueKey) -> Page {
         .u8(512, 0x66)
         .u8(513, 0x44)
         .u32(516, namespaces)
-        .u16(520, OPTIONAL_COMMANDS)
+        .u16(520, if has_blocks { OPTIONAL_COMMANDS } else { 0 })
         .u8(525, cache)
         .terminated(768, 256, &subsystem.nqn)
         .u32(1792, u32::try_from(capsule_units).expect("a few KiB"))
@@ -139,18 +171,22 @@ fn namespace(namespace: &Namespace) -> Page {
         .u8(130, BLOCK_SHIFT)
 }
 
-/// Identifiers above `after`.
-fn active(target: &Target, after: u32) -> Result<Page, Status> {
+/// Identifiers above `after` of those namespaces.
+fn active(
+    target: &Target,
+    after: u32,
+    is_listed: impl Fn(&Namespace) -> bool,
+) -> Result<Page, Status> {
     if after >= 0xFFFF_FFFE {
         return Err(Status::INVALID_NAMESPACE);
     }
-    let namespaces = u32::try_from(target.subsystem().namespaces.len()).expect("at most 1,024");
-    let ids = after.saturating_add(1)..=namespaces;
-    let put = |page: Page, (index, id): (usize, u32)| page.u32(index * 4, id);
+    let namespaces = (1_u32..).zip(&target.subsystem().namespaces);
+    let ids = namespaces.filter(|(id, namespace)| *id > after && is_listed(namespace));
+    let put = |page: Page, (index, (id, _)): (usize, (u32, _))| page.u32(index * 4, id);
     Ok(ids.enumerate().fold(Page::new(LENGTH), put))
 }
 
 fn descriptors(namespace: &Namespace) -> Page {
     let page = Page::new(LENGTH).u8(0, 3).u8(1, 16).put(4, namespace.uuid);
-    page.u8(20, 4).u8(21, 1).u8(24, NVM)
+    page.u8(20, 4).u8(21, 1).u8(24, command_set_of(namespace))
 }

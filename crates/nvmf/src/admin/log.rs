@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 
+use super::identify::command_set;
 use super::opcode;
 use crate::command::Command;
 use crate::connect::QUEUE_ENTRIES_MAX;
@@ -51,7 +52,11 @@ pub(super) fn page(
         page_id::FIRMWARE => Page::new(512).u8(0, 1).padded(8, 8, &target.subsystem().firmware),
         // Namespaces do not change while they are served.
         page_id::CHANGED_NAMESPACES => Page::new(4096),
-        page_id::EFFECTS => effects(),
+        page_id::EFFECTS => match command.dword(14).to_le_bytes()[3] {
+            command_set::NVM => effects(&nvm::OPCODES),
+            command_set::ZONED if target.append_blocks().is_some() => effects(&nvm::ZONED_OPCODES),
+            _ => return Err(Status::INVALID_FIELD),
+        },
         _ => return Err(Status::INVALID_LOG_PAGE),
     };
     let page = page.freeze();
@@ -77,7 +82,7 @@ fn health(counters: &Counters) -> Page {
 }
 
 /// Which commands there are, and which of them change blocks.
-fn effects() -> Page {
+fn effects(io: &[(u8, bool)]) -> Page {
     const SUPPORTED: u32 = 1;
     const CHANGES_BLOCKS: u32 = 1 << 1;
     let admin = [
@@ -91,11 +96,11 @@ fn effects() -> Page {
     ];
     let put = |page: Page, code: u8| page.u32(usize::from(code) * 4, SUPPORTED);
     let page = admin.into_iter().fold(Page::new(4096), put);
-    let put = |page: Page, (code, writes): (u8, bool)| {
+    let put = |page: Page, &(code, writes): &(u8, bool)| {
         let effect = if writes { SUPPORTED | CHANGES_BLOCKS } else { SUPPORTED };
         page.u32(1024 + usize::from(code) * 4, effect)
     };
-    nvm::OPCODES.into_iter().fold(page, put)
+    io.iter().fold(page, put)
 }
 
 /// Where the subsystem, and this service itself, can be reached: at the address where this host has

@@ -11,6 +11,7 @@ pub(super) mod feature {
     pub(in crate::admin) const WRITE_ATOMICITY: u8 = 0x0A;
     pub(in crate::admin) const ASYNC_EVENTS: u8 = 0x0B;
     pub(in crate::admin) const KEEP_ALIVE: u8 = 0x0F;
+    pub(in crate::admin) const COMMAND_SET_PROFILE: u8 = 0x19;
     pub(in crate::admin) const HOST_IDENTIFIER: u8 = 0x81;
 }
 

@@ -40,12 +40,14 @@ fn session(dialect: Dialect) -> Vec<u8> {
         HostCommand::identify(2, 0),
         HostCommand::identify(0, 1),
         HostCommand::identify(3, 1),
+        HostCommand::identify(5, 2).dword(11, 2 << 24),
+        HostCommand::identify(6, 2).dword(11, 2 << 24),
         HostCommand::log_page(2, 512, 0),
         HostCommand::new(0x09, 0, 0).dword(10, 7).dword(11, 0x0003_0003),
         HostCommand::new(0x0A, 0, 0).dword(10, 0x0F),
         HostCommand::new(0x0C, 0, 0),
         HostCommand::new(0x18, 0, 0),
-        HostCommand::new(0x08, 0, 0).dword(10, 0x000B_0000),
+        HostCommand::new(0x08, 0, 0).dword(10, 0x000D_0000),
     ];
     admin.into_iter().for_each(|command| send(0, command));
     let io = [
@@ -55,6 +57,10 @@ fn session(dialect: Dialect) -> Vec<u8> {
         HostCommand::new(0x00, 1, 0),
         HostCommand::blocks(0x08, 5, 9).put(32, &[0; 4]),
         HostCommand::new(0x09, 1, 0).with(&[0; 32]).dword(10, 1).dword(11, 4),
+        HostCommand::blocks(0x7D, 100, 1).put(4, &[2]).with(&[0x66; 4096]),
+        HostCommand::new(0x79, 2, 0).dword(10, 200).dword(13, 3),
+        HostCommand::new(0x79, 2, 0).dword(13, 0x104),
+        HostCommand::new(0x7A, 2, 4096).dword(12, 1023).dword(13, 1 << 16),
     ];
     io.into_iter().for_each(|command| send(1, command));
     let write = HostCommand::blocks(0x01, 8, 2);

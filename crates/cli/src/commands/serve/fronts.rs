@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use zoneweave_linux::fuse::{FuseMount, FuseServer};
 use zoneweave_linux::nbd::{Endpoint, Listener, NAME_BYTES_MAX, NbdExport, NbdLimits, NbdServer};
-use zoneweave_linux::nvme_tcp::{NvmeTcpLimits, NvmeTcpServer, NvmeTcpVolume};
+use zoneweave_linux::nvme_tcp::NvmeTcpDevice;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_linux::vhost_user::{VhostUserOptions, VhostUserServer};
 use zoneweave_raid::log::format::ArrayConfig;
@@ -128,22 +128,11 @@ pub(super) fn start_servers(
         servers.vhost_user = Some(server);
     }
     if let (Some(listener), Some(subsystem)) = (nvme_tcp, &places.nvme_tcp) {
-        let nqn = subsystem.name(config.array);
-        let optimal_blocks = optimal_bytes / BLOCK_BYTES as u64;
-        let volume = NvmeTcpVolume {
-            nqn: nqn.clone(),
-            uuid: config.array.0,
-            // No stripe is as large; zero would say nothing.
-            optimal_blocks: u16::try_from(optimal_blocks).unwrap_or(0),
-            device: device.clone(),
-            hosts: subsystem.hosts.clone(),
-        };
-        let server = NvmeTcpServer::start(ring, handle, volume, listener, NvmeTcpLimits::default());
-        exports.push(nvme_tcp::export(server.address(), &nqn));
+        let device = NvmeTcpDevice::Blocks(device.clone());
+        let server =
+            subsystem.start(session, config.array, device, optimal_bytes, listener, output);
+        exports.push(subsystem.export(&server, config.array));
         servers.nvme_tcp = Some(server);
-        if let Some(warning) = subsystem.warning() {
-            output.warning(warning);
-        }
     }
     if let Some(mount) = fuse {
         let server = FuseServer::start(ring, handle, device.clone(), mount);

@@ -5,12 +5,17 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use clap::Args;
 use zoneweave_linux::nbd::{Endpoint, Listener};
-use zoneweave_linux::nvme_tcp::{Hosts, check_nqn};
+use zoneweave_linux::nvme_tcp::{
+    Hosts, NvmeTcpDevice, NvmeTcpLimits, NvmeTcpServer, NvmeTcpVolume, check_nqn,
+};
 use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_zoned::BLOCK_BYTES;
 
 use super::Served;
 use crate::error::{CliError, usage};
 use crate::format::word;
+use crate::output::Output;
+use crate::session::Session;
 
 /// A volume to serve over NVMe/TCP.
 #[derive(Args, Clone, Debug)]
@@ -34,7 +39,7 @@ pub(crate) struct NvmeTcp {
 #[derive(Clone, Debug)]
 pub(super) struct Subsystem {
     address: SocketAddr,
-    pub(super) hosts: Hosts,
+    hosts: Hosts,
     nqn: Option<String>,
 }
 
@@ -62,14 +67,44 @@ impl Subsystem {
         })
     }
 
+    /// Starts the server, and warns if other machines can reach it.
+    pub(super) fn start(
+        &self,
+        session: &Session,
+        array: ArrayUuid,
+        device: NvmeTcpDevice,
+        optimal_bytes: u64,
+        listener: Listener,
+        output: &Output,
+    ) -> NvmeTcpServer {
+        let volume = NvmeTcpVolume {
+            nqn: self.name(array),
+            uuid: array.0,
+            // No stripe is as large; zero would say nothing.
+            optimal_blocks: u16::try_from(optimal_bytes / BLOCK_BYTES as u64).unwrap_or(0),
+            device,
+            hosts: self.hosts.clone(),
+        };
+        if let Some(warning) = self.warning() {
+            output.warning(warning);
+        }
+        let (ring, handle) = (&session.ring, &session.handle);
+        NvmeTcpServer::start(ring, handle, volume, listener, NvmeTcpLimits::default())
+    }
+
+    /// The address of the volume, for the status.
+    pub(super) fn export(&self, server: &NvmeTcpServer, array: ArrayUuid) -> String {
+        export(server.address(), &self.name(array))
+    }
+
     /// The name of the subsystem.
-    pub(super) fn name(&self, array: ArrayUuid) -> String {
+    fn name(&self, array: ArrayUuid) -> String {
         let default = || format!("nqn.2014-08.org.nvmexpress:uuid:{array}");
         self.nqn.clone().unwrap_or_else(default)
     }
 
     /// A warning, if other machines can reach the volume.
-    pub(super) fn warning(&self) -> Option<String> {
+    fn warning(&self) -> Option<String> {
         (!self.address.ip().is_loopback()).then(|| {
             "NVMe/TCP is served without encryption and authentication: everyone who can reach this \
              address can read the traffic, and claim the name of an allowed host"
@@ -94,8 +129,7 @@ fn parse_nqn(name: &str) -> Result<String, String> {
 /// Prefix of exports to NVMe hosts.
 const NVME_TCP: &str = "nvme+tcp://";
 
-/// The address of a volume, for the status.
-pub(super) fn export(address: SocketAddr, nqn: &str) -> String {
+fn export(address: SocketAddr, nqn: &str) -> String {
     format!("{NVME_TCP}{address}/{nqn}")
 }
 

@@ -6,16 +6,19 @@ use std::time::Duration;
 
 use clap::Args;
 use zoneweave_linux::Signals;
+use zoneweave_linux::nvme_tcp::NvmeTcpDevice;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_raid::log::DriveRole;
 use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open, survey};
 use zoneweave_runtime::Nanos;
+use zoneweave_zoned::ZonedDevice;
 
 use super::fronts::{Places, identity, start_ublk, stop_ublk};
+use super::nvme_tcp::Subsystem;
 use super::stop::Stop;
 use super::store::ServedStore;
 use super::{Served, announce, descriptors, few_descriptors, parse_rate};
-use crate::control::{ControlServer, ControlSocket, ZonedService};
+use crate::control::{ControlServer, ControlSocket, ZonedFronts, ZonedService};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{parse_time, word};
@@ -109,6 +112,7 @@ pub(super) fn start(
         stop.run(UblkServer::check_zoned(ring, handle, &geometry, options))??;
     }
     let sockets = places.store.as_ref().map(|place| place.listen_for(config.array)).transpose()?;
+    let listener = places.nvme_tcp.as_ref().map(Subsystem::listen).transpose()?;
     descriptors::check()?;
     stop.check()?;
     let Prepared { found, others, control } = prepared;
@@ -133,11 +137,21 @@ pub(super) fn start(
             }
         }
     };
-    let disk = UblkDisk::Zoned(Rc::new(volume.clone()));
+    let array = config.array;
+    let drive: Rc<dyn ZonedDevice> = Rc::new(volume.clone());
     let service = ZonedService::new(ring, handle, config, volume, slots, others);
     let service = Rc::new(service);
     control.started(service.clone());
-    let disk = options.map(|options| start_ublk(session, disk, options, output)).transpose()?;
+    let ublk = UblkDisk::Zoned(drive.clone());
+    let disk = options.map(|options| start_ublk(session, ublk, options, output)).transpose()?;
+    let hosts = places.nvme_tcp.as_ref().zip(listener).map(|(subsystem, listener)| {
+        let device = NvmeTcpDevice::Zones(drive);
+        let server = subsystem.start(session, array, device, 0, listener, output);
+        (subsystem.export(&server, array), server)
+    });
+    let (export, nvme_tcp) = hosts.unzip();
+    let path = disk.as_ref().map(|disk| disk.path().display().to_string());
+    let exports: Vec<_> = path.into_iter().chain(export).collect();
     let hints = match &store {
         Some(store) => store.hints(),
         None => hints(disk.as_ref(), &drives),
@@ -145,7 +159,7 @@ pub(super) fn start(
     if let Some(store) = &store {
         service.holds_store(store.uris().to_vec());
     }
-    service.adopt(disk);
+    service.adopt(ZonedFronts { disk, nvme_tcp }, exports);
     Ok(Running { service, control, hints, store })
 }
 
@@ -274,8 +288,12 @@ impl Running {
             if let Some(store) = store {
                 store.stop().await;
             }
-            if let Some(disk) = service.release() {
+            let ZonedFronts { disk, nvme_tcp } = service.release();
+            if let Some(disk) = disk {
                 stop_ublk(disk, output).await;
+            }
+            if let Some(server) = nvme_tcp {
+                server.shutdown().await;
             }
             service.volume().clone().close().await;
         });
@@ -303,7 +321,6 @@ impl Places {
             ("NBD", !self.endpoints.is_empty()),
             ("vhost-user", self.vhost_user.is_some()),
             ("FUSE", self.fuse.is_some()),
-            ("this NVMe/TCP server", self.nvme_tcp.is_some()),
         ];
         let front = fronts.into_iter().find(|(_, is_given)| *is_given).map(|(front, _)| front);
         match front {

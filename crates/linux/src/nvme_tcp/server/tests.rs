@@ -5,9 +5,13 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use bytes::Bytes;
+use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_nvmf::host::{Dialect, HOST_NQN, HostCommand, Initiator, Reply};
 use zoneweave_runtime::Executor;
-use zoneweave_zoned::{BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba, Status};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, Geometry, Lba,
+    OobKind, Status,
+};
 
 use super::*;
 use crate::memory_device::MemoryDevice;
@@ -43,7 +47,7 @@ const QUICK: NvmeTcpLimits = NvmeTcpLimits {
 
 /// Serves `device` while `hosts` run in another thread, then shuts down.
 fn serve<T: Send + 'static>(
-    device: impl FnOnce(&Handle) -> Rc<dyn BlockDevice>,
+    device: impl FnOnce(&Handle) -> NvmeTcpDevice,
     limits: NvmeTcpLimits,
     hosts: impl FnOnce(SocketAddr) -> T + Send + 'static,
 ) -> (T, NvmeTcpStatus) {
@@ -73,8 +77,8 @@ fn serve<T: Send + 'static>(
     (thread.join().unwrap(), status)
 }
 
-fn memory(_: &Handle) -> Rc<dyn BlockDevice> {
-    MemoryDevice::new(1024)
+fn memory(_: &Handle) -> NvmeTcpDevice {
+    NvmeTcpDevice::Blocks(MemoryDevice::new(1024))
 }
 
 /// Reads of block 1 take long, those of block 2 fail, block 3 never answers.
@@ -170,7 +174,7 @@ fn many_requests_share_the_memory_of_a_connection() {
 
 #[test]
 fn requests_complete_out_of_order_and_errors_are_told() {
-    let odd = |handle: &Handle| Rc::new(OddDevice(handle.clone())) as Rc<dyn BlockDevice>;
+    let odd = |handle: &Handle| NvmeTcpDevice::Blocks(Rc::new(OddDevice(handle.clone())));
     serve(odd, QUICK, |address| {
         let (_admin, controller) = admin_queue(address, Dialect::default());
         let mut host = io_queue(address, Dialect::default(), controller, 1);
@@ -190,6 +194,48 @@ fn requests_complete_out_of_order_and_errors_are_told() {
         };
         assert_eq!(last, 11, "it took the longest");
         assert_eq!(failed, [(22, 0x281), (33, 0x280), (44, 0x300)].into());
+    });
+}
+
+/// A drive in memory of 8 zones of 48 blocks, 64 apart.
+fn zoned(handle: &Handle) -> NvmeTcpDevice {
+    let geometry = Geometry { oob: OobKind::None, ..Geometry::new(8, BlockCount(48)) };
+    let drive = RamDrive::new(geometry, Immediate).unwrap();
+    NvmeTcpDevice::Zones(drive.attach(handle))
+}
+
+#[test]
+fn zones_are_written_appended_reported_and_reset() {
+    serve(zoned, NvmeTcpLimits::default(), |address| {
+        let (_admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
+        host.done(&HostCommand::blocks(0x01, 128, 4), &[1; 16_384]);
+        let append = HostCommand::blocks(0x7D, 128, 2);
+        assert_eq!(host.done(&append, &[2; 8192]), 132, "behind the blocks that were written");
+        assert_eq!(host.read(&HostCommand::blocks(0x02, 130, 4))[8192..], [2; 8192]);
+        assert_eq!(host.refused(&HostCommand::blocks(0x01, 128, 1).with(&[3; 4096])), 0x1BC);
+        let report = |host: &mut Initiator<TcpStream>, options: u32, first: u32| {
+            let command = HostCommand::new(0x7A, 1, 1024).dword(10, first).dword(12, 255);
+            host.read(&command.dword(13, options))
+        };
+        let zones = report(&mut host, 0, 64);
+        assert_eq!(zones[..8], 7_u64.to_le_bytes(), "from the second zone on");
+        let third = &zones[128..192];
+        assert_eq!((third[0], third[1] >> 4, third[8], third[16], third[24]), (2, 2, 48, 128, 134));
+        assert!(zones[64 * 8..].iter().all(|byte| *byte == 0), "behind the last zone");
+        let manage =
+            |lba: u32, options: u32| HostCommand::new(0x79, 1, 0).dword(10, lba).dword(13, options);
+        host.done(&manage(192, 3), &[]);
+        assert_eq!(
+            report(&mut host, 3 << 8, 0)[..8],
+            1_u64.to_le_bytes(),
+            "one is explicitly open"
+        );
+        host.done(&manage(0, 0x104), &[]);
+        assert_eq!(report(&mut host, 1 << 8, 0)[..8], 8_u64.to_le_bytes(), "all are empty");
+        assert_eq!(host.refused(&manage(192, 5)), 0x1BF);
+        assert_eq!(host.refused(&HostCommand::new(0x08, 1, 0)), 0x001);
+        host.done(&HostCommand::new(0x00, 1, 0), &[]);
     });
 }
 
