@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use rustix::net::getsockname;
+use rustix::net::{Shutdown, getsockname};
 use thiserror::Error;
 use zoneweave_nvmf::{End, Step};
 use zoneweave_runtime::Permit;
@@ -64,6 +64,21 @@ async fn run_open(shared: &Rc<Shared>, socket: &Descriptor, link: &Rc<Link>, han
     writer.await;
     if matches!(outcome, Err(Broken::Slow | Broken::Protocol(End::Violation(_)))) {
         shared.clients.count_misbehaviour();
+        let ending = drain(socket, &mut input);
+        timeout(shared.clients.handle(), shared.limits.handshake_time, ending).await;
+    }
+}
+
+/// Ends our side, and takes what the host still sends: bytes that are left in a socket which is
+/// closed end it with a reset, and the host might not see why.
+async fn drain(socket: &Descriptor, input: &mut Input) {
+    // It fails if the host is gone; that is harmless.
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
+    loop {
+        input.consume(input.available().len());
+        if !matches!(input.receive().await, Ok(true)) {
+            return;
+        }
     }
 }
 

@@ -51,7 +51,8 @@ impl<S: Read + Write> Initiator<S> {
         host
     }
 
-    fn send(&mut self, bytes: &[u8]) {
+    /// Sends bytes.
+    pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the controller receives");
     }
 
