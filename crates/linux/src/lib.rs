@@ -11,6 +11,8 @@ mod host;
 mod memory_device;
 pub mod nbd;
 pub mod nvme_tcp;
+#[cfg(test)]
+mod odd_device;
 mod remote;
 mod ring;
 mod socket;

@@ -7,12 +7,11 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use bytes::Bytes;
 use zoneweave_runtime::{Executor, Nanos};
-use zoneweave_zoned::{BlockDeviceInfo, BlockError, BlockFuture, Extent, Lba, Status, zero_blocks};
 
 use super::*;
 use crate::memory_device::MemoryDevice;
+use crate::odd_device::OddDevice;
 use client::{Client, FLUSH, READ, WRITE};
 
 const QUICK: NbdLimits = NbdLimits {
@@ -56,49 +55,6 @@ fn memory(_: &Handle) -> Rc<dyn BlockDevice> {
     MemoryDevice::new(1024)
 }
 
-/// Reads of block 1 take long, those of block 2 fail, block 3 never answers.
-struct OddDevice(Handle);
-
-impl BlockDevice for OddDevice {
-    fn info(&self) -> BlockDeviceInfo {
-        BlockDeviceInfo { blocks: 64, volatile_cache: false, read_only: true }
-    }
-
-    fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
-        let handle = self.0.clone();
-        Box::pin(async move {
-            match lba.0 {
-                1 => handle.sleep(Nanos::from_millis(50)).await,
-                2 => return Err(BlockError::Unrecoverable { lba }),
-                3 => std::future::pending().await,
-                _ => {}
-            }
-            Ok(vec![zero_blocks(zoneweave_zoned::BlockCount(blocks))])
-        })
-    }
-
-    fn write(&self, _: Lba, _: Vec<Bytes>, _: bool) -> BlockFuture<()> {
-        Box::pin(async { Err(BlockError::Device(Status::WriteFault)) })
-    }
-
-    fn write_zeroes(&self, lba: Lba, _: u64, fua: bool) -> BlockFuture<()> {
-        self.write(lba, Vec::new(), fua)
-    }
-
-    fn trim(&self, lba: Lba, _: u64, fua: bool) -> BlockFuture<()> {
-        self.write(lba, Vec::new(), fua)
-    }
-
-    fn flush(&self) -> BlockFuture<()> {
-        // Not a sensible error for a flush, but it must not take the server down.
-        Box::pin(async { Err(BlockError::Unrecoverable { lba: Lba(0) }) })
-    }
-
-    fn extents(&self, _: Lba, _: u64, _: usize) -> BlockFuture<Vec<Extent>> {
-        Box::pin(async { Ok(Vec::new()) })
-    }
-}
-
 #[test]
 fn written_data_is_seen_by_another_client() {
     let (_, status) = serve(memory, NbdLimits::default(), |path| {
@@ -121,7 +77,7 @@ fn written_data_is_seen_by_another_client() {
 #[test]
 fn requests_complete_out_of_order_and_errors_are_told() {
     serve(
-        |handle| Rc::new(OddDevice(handle.clone())),
+        |handle| OddDevice::read_only(handle),
         QUICK,
         |path| {
             let mut client = Client::connect(path);
@@ -193,7 +149,7 @@ fn a_client_without_budget_is_not_read_from_but_served_on() {
 #[test]
 fn shutdown_answers_what_was_read_and_gives_up_on_clients_that_do_not_listen() {
     let (clients, _) = serve(
-        |handle| Rc::new(OddDevice(handle.clone())),
+        |handle| OddDevice::read_only(handle),
         QUICK,
         |path| {
             let mut slow = Client::connect(path);
@@ -216,7 +172,7 @@ fn shutdown_answers_what_was_read_and_gives_up_on_clients_that_do_not_listen() {
 #[test]
 fn a_device_that_never_answers_does_not_hold_up_shutdown() {
     serve(
-        |handle| Rc::new(OddDevice(handle.clone())),
+        |handle| OddDevice::read_only(handle),
         QUICK,
         |path| {
             let mut client = Client::connect(path);
