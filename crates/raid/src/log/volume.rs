@@ -206,6 +206,11 @@ impl Volume {
         flushed
     }
 
+    #[cfg(test)]
+    pub(in crate::log) fn core(&self) -> &Rc<Core> {
+        &self.core
+    }
+
     /// Dumps the engine's state as text, to debug a task that waits for ever.
     #[must_use]
     pub fn describe(&self) -> String {

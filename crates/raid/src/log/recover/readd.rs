@@ -249,3 +249,6 @@ fn join(
     }
     state.attach(column, member);
 }
+
+#[cfg(test)]
+mod tests;
