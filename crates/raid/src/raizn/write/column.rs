@@ -138,8 +138,8 @@ impl Core {
 
     /// Finishes a member's zone behind the last block of its column, if the zone has more: it would
     /// stay active, although the volume counts it as full. Blocks in the drive's cache are flushed
-    /// first: a power failure takes them, but not the write pointer of a finished zone, which counts
-    /// for what a column holds.
+    /// first: a power failure takes them, but not the write pointer of a finished zone, which
+    /// counts for what a column holds.
     async fn end_column(
         self: &Rc<Self>,
         column: Column,
