@@ -16,6 +16,17 @@ fn the_shortest_traces_hold_what_is_promised_after_every_crash() {
 }
 
 #[test]
+fn a_member_that_is_missing_at_a_start_and_back_at_the_next_is_covered() {
+    let space = Space::named("missing-and-back").unwrap();
+    // Each kind of drives: nothing, and one operation.
+    for case in 0..12 {
+        let result = search(space, case);
+        assert!(result.found.is_none(), "{:?}", result.found);
+        assert!(result.searched.starts > result.searched.distinct);
+    }
+}
+
+#[test]
 fn a_zoned_volume_holds_what_is_promised_after_every_crash() {
     let space = Space::named("zoned-one-op").unwrap();
     // Each kind of drives and each filling: the start alone, and one write.

@@ -53,26 +53,26 @@ impl Engine {
 
     /// Whether each slot has a working member.
     pub(super) fn online(&self) -> Vec<bool> {
-        match self {
-            Self::Log(volume) => {
-                let members = volume.status().members;
-                members.iter().map(|member| member.state == MemberHealth::Online).collect()
-            }
-            Self::Zoned(volume) => {
-                volume.status().members.iter().map(|member| member.online).collect()
-            }
-        }
+        self.members(|state| state == MemberHealth::Online, |online| online)
+    }
+
+    /// Whether each slot has a member that takes writes, whole or being rebuilt.
+    pub(super) fn in_service(&self) -> Vec<bool> {
+        self.members(MemberHealth::is_in_service, |online| online)
     }
 
     /// Whether the member of each slot was evicted. One that is only missing may be back later.
     pub(super) fn evicted(&self) -> Vec<bool> {
+        self.members(|state| state == MemberHealth::Failed, |online| !online)
+    }
+
+    fn members(&self, of_log: fn(MemberHealth) -> bool, of_zoned: fn(bool) -> bool) -> Vec<bool> {
         match self {
             Self::Log(volume) => {
-                let members = volume.status().members;
-                members.iter().map(|member| member.state == MemberHealth::Failed).collect()
+                volume.status().members.iter().map(|member| of_log(member.state)).collect()
             }
             Self::Zoned(volume) => {
-                volume.status().members.iter().map(|member| !member.online).collect()
+                volume.status().members.iter().map(|member| of_zoned(member.online)).collect()
             }
         }
     }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use zoneweave_emulator::{
     CommandKind, FaultAction, Immediate, PendingCommand, RamDrive, Request, Selector,
 };
-use zoneweave_raid::log::OfferedDrive;
-use zoneweave_runtime::{Executor, Handle, JoinHandle, Nanos, VirtualTime};
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{MemberHealth, OfferedDrive};
+use zoneweave_runtime::{Executor, Gate, Handle, JoinHandle, Nanos, VirtualTime};
 use zoneweave_zoned::{
     BlockDevice, Command, Lba, Payload, Reply, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice,
 };
@@ -25,9 +26,6 @@ const STEPS_MAX: u64 = 1_000_000;
 /// Virtual time in which background work ends.
 const SETTLING: Nanos = Nanos::from_secs(1);
 
-/// Polling interval while the volume starts.
-const A_MOMENT: Nanos = Nanos::from_micros(1);
-
 /// The state before a crash at one moment.
 pub(super) struct Boundary {
     /// The drives by slot, commands in flight included.
@@ -38,6 +36,8 @@ pub(super) struct Boundary {
     pub oracle: Promises,
     /// The slot that may have lost its member: its drive was pulled or evicted.
     pub out: Option<usize>,
+    /// The slot whose drive is being put back: it may be a member by then or not.
+    pub returning: Option<usize>,
 }
 
 /// A trace and its drives.
@@ -78,6 +78,9 @@ pub(super) fn record(run: Run<'_>) -> Vec<Boundary> {
         handle: executor.handle(),
         volume: RefCell::new(None),
         recording: Cell::new(run.trace.is_empty()),
+        started: Gate::new(),
+        returns: Cell::new(0),
+        returning: Cell::new(None),
     });
     let mut watch = Watch { survives: run.survives, seen: None, steps: 0, found: Vec::new() };
     let main = play(stage.clone(), run.filling, run.trace);
@@ -110,6 +113,12 @@ struct Stage {
     handle: Handle,
     volume: RefCell<Option<Engine>>,
     recording: Cell<bool>,
+    /// Opened when the volume has started.
+    started: Gate,
+    /// Number of times that a drive was put back.
+    returns: Cell<u8>,
+    /// The slot whose drive is being put back.
+    returning: Cell<Option<usize>>,
 }
 
 /// The identity of a moment for crashes: the commands in flight that a crash may apply or whose
@@ -142,6 +151,7 @@ impl Watch {
             before: stage.before.borrow().clone(),
             oracle: stage.oracle.borrow().clone(),
             out: stage.out(),
+            returning: stage.returning.get(),
         });
     }
 }
@@ -190,7 +200,9 @@ impl Stage {
             Operation::Write { lba, blocks, fua } => self.write(lba, blocks, fua).await,
             Operation::Trim { lba, blocks, fua } => self.trim(lba, blocks, fua).await,
             Operation::Flush => self.flush().await,
-            Operation::Restart => self.restart().await,
+            Operation::Restart => self.restart(|_| {}).await,
+            Operation::StartWithout { slot } => self.start_without(slot).await,
+            Operation::StartWith { slot } => self.start_with(slot).await,
             Operation::Pull { slot } => self.pull(slot),
             Operation::FailingWrite { slot } => {
                 self.fail_next(slot, &[CommandKind::Write, CommandKind::Append]);
@@ -217,7 +229,9 @@ impl Stage {
         let suspect = self.suspect.get()?;
         let volume = self.volume.borrow();
         let online = |volume: &Engine| volume.online()[suspect];
-        let works = self.away.get().is_none() && volume.as_ref().is_some_and(online);
+        // Being put back ends with a record that it is a member.
+        let is_there = self.away.get().is_none() && self.returning.get().is_none();
+        let works = is_there && volume.as_ref().is_some_and(online);
         (!works).then_some(suspect)
     }
 
@@ -251,7 +265,7 @@ impl Stage {
             if let Some(volume) = &*self.volume.borrow() {
                 return volume.clone();
             }
-            self.handle.sleep(A_MOMENT).await;
+            self.started.wait().await;
         }
     }
 
@@ -326,8 +340,35 @@ impl Stage {
         }
     }
 
-    /// Closes the volume if it is open, and starts it.
-    async fn restart(&self) {
+    /// Closes the volume, and starts it without a drive.
+    async fn start_without(&self, slot: usize) {
+        let leave = |stage: &Self| {
+            if stage.may_impair(slot) {
+                stage.away.set(Some(slot));
+            }
+        };
+        self.restart(leave).await;
+    }
+
+    /// Closes the volume, and starts it with the drive that was missing. One that missed a write is
+    /// put back.
+    async fn start_with(&self, slot: usize) {
+        self.restart(|stage| stage.away.set(None)).await;
+        let Engine::Log(volume) = self.volume().await else { return };
+        if volume.status().members[slot].state == MemberHealth::Failed {
+            self.returns.set(self.returns.get() + 1);
+            self.returning.set(Some(slot));
+            let uuid = MemberUuid([self.returns.get(); 16]);
+            let back = volume.readd(slot, self.drives[slot].attach(&self.handle), uuid).await;
+            back.unwrap_or_else(|error| {
+                panic!("the drive in slot {slot} does not return: {error}")
+            });
+            self.returning.set(None);
+        }
+    }
+
+    /// Closes the volume if it is open, and starts it, with the drives that are there by then.
+    async fn restart(&self, meanwhile: impl FnOnce(&Self)) {
         let running = self.volume.borrow_mut().take();
         if let Some(volume) = running {
             let begun = self.begin_flush();
@@ -335,10 +376,12 @@ impl Stage {
             begun.end(&self.oracle);
             self.handle.sleep(SETTLING).await;
         }
+        meanwhile(self);
         let offered = offer(&self.drives, self.away.get(), &self.handle);
         let volume = Engine::start(self.zoned, &self.handle, offered).await;
         assert!(self.volume.borrow().is_none(), "an array is started once at a time");
         *self.volume.borrow_mut() = Some(volume);
+        self.started.open();
     }
 }
 

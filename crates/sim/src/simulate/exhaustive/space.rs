@@ -53,6 +53,16 @@ pub enum Operation {
     Flush,
     /// Closes the volume and starts it again.
     Restart,
+    /// The same without a drive.
+    StartWithout {
+        /// Its slot.
+        slot: usize,
+    },
+    /// The same with the drive that was missing. It is put back if the array went on without it.
+    StartWith {
+        /// Its slot.
+        slot: usize,
+    },
     /// Pulls a drive.
     Pull {
         /// Its slot.
@@ -71,7 +81,8 @@ pub enum Operation {
 }
 
 use Operation::{
-    FailingFlush, FailingWrite, Finish, Flush, Pull, Reset, Restart, Trim, Write, WriteZone,
+    FailingFlush, FailingWrite, Finish, Flush, Pull, Reset, Restart, StartWith, StartWithout, Trim,
+    Write, WriteZone,
 };
 
 impl fmt::Display for Operation {
@@ -87,6 +98,8 @@ impl fmt::Display for Operation {
             Finish { zone } => write!(f, "finish zone {zone}"),
             Flush => f.write_str("flush"),
             Restart => f.write_str("restart"),
+            StartWithout { slot } => write!(f, "start without {slot}"),
+            StartWith { slot } => write!(f, "start with {slot}"),
             Pull { slot } => write!(f, "pull {slot}"),
             FailingWrite { slot } => write!(f, "write 0+1 failing at {slot}"),
             FailingFlush { slot } => write!(f, "flush failing at {slot}"),
@@ -218,14 +231,16 @@ impl Space {
     }
 
     /// Choices at a place of a trace: each operation after the previous one, or together with it
-    /// unless it is a restart.
+    /// unless it is a start.
     fn choices(&self, place: u32) -> u64 {
         let together = if place == 0 { 0 } else { self.companions().len() };
         (self.alphabet.len() + together) as u64
     }
 
     fn companions(&self) -> Vec<Operation> {
-        self.alphabet.iter().copied().filter(|one| *one != Restart).collect()
+        let is_start =
+            |one: &Operation| matches!(one, Restart | StartWithout { .. } | StartWith { .. });
+        self.alphabet.iter().copied().filter(|one| !is_start(one)).collect()
     }
 
     fn traces(&self) -> u64 {
@@ -485,6 +500,16 @@ pub const SPACES: &[Space] = &[
         longest: 1,
         orders: &[[0, 1, 2, 3]],
         again: true,
+    },
+    Space {
+        name: "missing-and-back",
+        about: "starts without a drive and with it again, and writes before, between and after",
+        drives: EVERY_KIND,
+        fillings: &[FRESH],
+        alphabet: &[write(0, 1), StartWithout { slot: 1 }, StartWith { slot: 1 }],
+        longest: 3,
+        orders: &[[0, 1, 2, 3]],
+        again: false,
     },
     Space {
         name: "zoned-one-op",

@@ -38,6 +38,8 @@ pub(super) struct Start {
     pub found: Found,
     /// Slots with a working member.
     pub online: Vec<bool>,
+    /// Slots with a member, whole or being rebuilt.
+    pub in_service: Vec<bool>,
     /// Slots whose member was taken out of service.
     pub evicted: Vec<bool>,
     /// The drives after a crash that follows it at once.
@@ -57,7 +59,7 @@ pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) ->
         async {
             let volume = Engine::start(rules.zoned, &handle, offered).await;
             let found = volume.read_all(rules.volume_blocks).await;
-            (found, volume.online(), volume.evicted())
+            (found, volume.online(), volume.in_service(), volume.evicted())
         },
         || {
             steps.set(steps.get() + 1);
@@ -65,11 +67,11 @@ pub(super) fn start(rules: Rules, drives: Vec<RamDrive>, away: Option<usize>) ->
             false
         },
     );
-    let (found, online, evicted) = running.expect("nobody stops it");
+    let (found, online, in_service, evicted) = running.expect("nobody stops it");
     for ram in &drives {
         ram.faults(FaultPlan::clear);
         crash(ram, rules.power, &mut Worst);
     }
     drop(executor);
-    Start { found, online, evicted, drives }
+    Start { found, online, in_service, evicted, drives }
 }
