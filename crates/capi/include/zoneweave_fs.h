@@ -101,7 +101,7 @@ void zw_fs_error_free(zw_fs_error *error);
  *
  * A drive is a path, so that three slashes begin an absolute one. %XX is a byte, for commas and
  * question marks in paths. Options: policy (lifetime, sequential,
- * least-worn, dual-pool), buffer (bytes that a file collects
+ * least-worn, dual-pool, wear-aware), buffer (bytes that a file collects
  * before it writes them, such as 1M), active_zones (data zones written at once), max_writers.
  *
  * Or reaches a store that `zoneweave fs serve` keeps open, so that several processes use it:

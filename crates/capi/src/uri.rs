@@ -14,7 +14,7 @@ use zoneweave_store::{Failure, Target};
 const SCHEME: &str = "zoneweave://";
 
 /// The options that there are, for messages.
-const OPTIONS: &str = "policy=lifetime|sequential|least-worn|dual-pool, buffer=BYTES, \
+const OPTIONS: &str = "policy=lifetime|sequential|least-worn|dual-pool|wear-aware, buffer=BYTES, \
                        active_zones=N, max_writers=N";
 
 /// Most bytes of a buffer: each file that is written has one.

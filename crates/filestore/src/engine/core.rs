@@ -136,6 +136,8 @@ pub(crate) struct Reclaim {
     /// Zones that could not be relocated, and whether for damage. The others are tried again after
     /// the next reset.
     pub(crate) given_up: BTreeMap<ZoneId, bool>,
+    /// The zone that the policy chose to move the files of.
+    pub(crate) levelled: Option<ZoneId>,
 }
 
 /// Counters of an open store, in blocks unless another unit is named.

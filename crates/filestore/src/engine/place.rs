@@ -177,6 +177,7 @@ impl State {
         let view = View {
             open: &open,
             empty: &empty,
+            wear: self.wear(),
             may_open: self.zones.active() < limits.active,
             capacity: self.zones.capacity(),
             finish_percent: self.superblock.finish_percent,

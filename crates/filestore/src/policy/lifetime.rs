@@ -15,7 +15,7 @@
 
 use zoneweave_zoned::ZoneId;
 
-use super::{Choice, EmptyZone, Need, OpenZone, Policy, View};
+use super::{Choice, EmptyZone, Need, OpenZone, Policy, View, Wear};
 use crate::hint::Lifetime;
 
 /// The zone has files of the same lifetime (`LIFETIME_DIFF_COULD_BE_WORSE`).
@@ -39,7 +39,7 @@ impl Policy for LifetimePolicy {
     }
 
     /// The first by number, as ZenFS has it.
-    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone]) -> Option<ZoneId> {
+    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone], _wear: &Wear) -> Option<ZoneId> {
         empty.first().map(|zone| zone.zone)
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn place<P: Policy + ?Sized>(policy: &mut P, need: &Need, view: &View
         return Choice::Append(zone.zone);
     }
     if view.may_open
-        && let Some(zone) = policy.pick_empty(need, view.empty)
+        && let Some(zone) = policy.pick_empty(need, view.empty, &view.wear)
     {
         return Choice::Open(zone);
     }
@@ -128,8 +128,14 @@ mod tests {
         let hints = Hints { lifetime, ..Hints::default() };
         let empty: Vec<_> =
             empty.iter().map(|zone| EmptyZone { zone: ZoneId(*zone), resets: 0 }).collect();
-        let view =
-            View { open, empty: &empty, may_open, capacity: BlockCount(100), finish_percent: 10 };
+        let view = View {
+            open,
+            empty: &empty,
+            wear: Wear::default(),
+            may_open,
+            capacity: BlockCount(100),
+            finish_percent: 10,
+        };
         LifetimePolicy.place(&Need { hints, is_relocation: false }, &view)
     }
 

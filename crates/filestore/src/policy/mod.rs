@@ -9,12 +9,14 @@
 //! | [`SequentialPolicy`] | as above | the next one after the last that was opened |
 //! | [`LeastWornPolicy`] | as above | the least worn |
 //! | [`DualPoolPolicy`] | as above | the least worn, for cold files the most worn |
+//! | [`WearAwarePolicy`] | as above | WA-Zone: as worn as the file is cold |
 //!
-//! [`DualPoolPolicy`] also moves cold files out of zones that lag in wear.
+//! The last two also move cold files out of zones that lag in wear.
 
 mod lifetime;
 mod sequential;
 mod wear;
+mod wear_aware;
 
 use zoneweave_zoned::{BlockCount, ZoneId};
 
@@ -23,6 +25,7 @@ use crate::hint::{Hints, Lifetime};
 pub use lifetime::{LifetimePolicy, best_match};
 pub use sequential::SequentialPolicy;
 pub use wear::{DualPoolPolicy, LeastWornPolicy};
+pub use wear_aware::{Trigger, WearAwarePolicy};
 
 /// What needs blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +62,48 @@ pub struct EmptyZone {
     pub resets: u64,
 }
 
+/// A full zone whose files can be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedZone {
+    /// The zone.
+    pub zone: ZoneId,
+    /// The lifetime that it was opened for.
+    pub lifetime: Lifetime,
+    /// Blocks that files need.
+    pub live: u32,
+    /// Resets so far.
+    pub resets: u64,
+}
+
+/// Resets of the data zones of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wear {
+    /// Of the least worn zone.
+    pub least: u64,
+    /// Of the most worn zone.
+    pub most: u64,
+    /// Of all.
+    pub total: u128,
+    /// Zones.
+    pub zones: u128,
+}
+
+impl FromIterator<u64> for Wear {
+    /// The wear of zones with so many resets each.
+    fn from_iter<I: IntoIterator<Item = u64>>(resets: I) -> Self {
+        let add = |wear: Option<Self>, resets: u64| {
+            let wear = wear.unwrap_or(Self { least: resets, ..Self::default() });
+            Some(Self {
+                least: wear.least.min(resets),
+                most: wear.most.max(resets),
+                total: wear.total + u128::from(resets),
+                zones: wear.zones + 1,
+            })
+        };
+        resets.into_iter().fold(None, add).unwrap_or_default()
+    }
+}
+
 /// The zones that a policy chooses from.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
@@ -66,6 +111,8 @@ pub struct View<'a> {
     pub open: &'a [OpenZone],
     /// Empty zones that may be opened, by number; none if the rest is a reserve.
     pub empty: &'a [EmptyZone],
+    /// Wear of all zones.
+    pub wear: Wear,
     /// Whether another zone may become active.
     pub may_open: bool,
     /// Blocks of a zone.
@@ -93,12 +140,21 @@ pub trait Policy {
     fn name(&self) -> &'static str;
 
     /// Chooses an empty zone of those that may be opened.
-    fn pick_empty(&mut self, need: &Need, empty: &[EmptyZone]) -> Option<ZoneId>;
+    fn pick_empty(&mut self, need: &Need, empty: &[EmptyZone], wear: &Wear) -> Option<ZoneId>;
 
-    /// Resets by which a zone in use may lag behind the mean of all. The files of one that lags
-    /// more are moved to another zone; `None` if none is moved for wear.
-    fn lag_allowed(&self) -> Option<u64> {
+    /// Whether files may have to be moved now, so that [`Policy::pick_used`] is to be asked.
+    fn moves_files(&self) -> bool {
+        false
+    }
+
+    /// Chooses a zone whose files are to be moved to another one, if its wear asks for it.
+    fn pick_used(&mut self, _used: &[UsedZone], _wear: &Wear) -> Option<ZoneId> {
         None
+    }
+
+    /// The lifetime that a file is expected to have when it is moved for wear.
+    fn lifetime_of_moved(&self, lifetime: Lifetime) -> Lifetime {
+        lifetime
     }
 
     /// Chooses what to do for a file that needs blocks. The default is the rule of ZenFS.
@@ -115,6 +171,7 @@ pub fn by_name(name: &str) -> Option<Box<dyn Policy>> {
         SequentialPolicy::NAME => Some(Box::new(SequentialPolicy::default())),
         LeastWornPolicy::NAME => Some(Box::new(LeastWornPolicy)),
         DualPoolPolicy::NAME => Some(Box::<DualPoolPolicy>::default()),
+        WearAwarePolicy::NAME => Some(Box::<WearAwarePolicy>::default()),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use zoneweave_zoned::ZoneId;
 
-use super::{EmptyZone, Need, Policy};
+use super::{EmptyZone, Need, Policy, Wear};
 
 /// Opens empty zones in the order of their numbers, and begins anew behind the last.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,7 @@ impl Policy for SequentialPolicy {
         Self::NAME
     }
 
-    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone]) -> Option<ZoneId> {
+    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone], _wear: &Wear) -> Option<ZoneId> {
         let behind = empty.iter().find(|zone| zone.zone >= self.next);
         let zone = behind.or(empty.first())?.zone;
         self.next = ZoneId(zone.0 + 1);
@@ -41,7 +41,9 @@ mod tests {
             list.iter().map(|zone| EmptyZone { zone: ZoneId(*zone), resets: 0 }).collect::<Vec<_>>()
         };
         let mut policy = SequentialPolicy::default();
-        let mut pick = |list: &[u32]| policy.pick_empty(&need, &zones(list)).map(|zone| zone.0);
+        let mut pick = |list: &[u32]| {
+            policy.pick_empty(&need, &zones(list), &Wear::default()).map(|zone| zone.0)
+        };
         assert_eq!(pick(&[2, 3, 5]), Some(2));
         assert_eq!(pick(&[2, 3, 5]), Some(3));
         assert_eq!(pick(&[2, 5]), Some(5));

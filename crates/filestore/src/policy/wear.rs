@@ -10,7 +10,7 @@
 
 use zoneweave_zoned::ZoneId;
 
-use super::{EmptyZone, Need, Policy};
+use super::{EmptyZone, Need, Policy, UsedZone, Wear};
 use crate::hint::Lifetime;
 
 /// Resets that a zone in use may lag behind the mean: a replay of RocksDB's workloads leveled best
@@ -31,7 +31,7 @@ impl Policy for LeastWornPolicy {
         Self::NAME
     }
 
-    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone]) -> Option<ZoneId> {
+    fn pick_empty(&mut self, _need: &Need, empty: &[EmptyZone], _wear: &Wear) -> Option<ZoneId> {
         least_worn(empty)
     }
 }
@@ -65,15 +65,27 @@ impl Policy for DualPoolPolicy {
         Self::NAME
     }
 
-    fn pick_empty(&mut self, need: &Need, empty: &[EmptyZone]) -> Option<ZoneId> {
+    fn pick_empty(&mut self, need: &Need, empty: &[EmptyZone], _wear: &Wear) -> Option<ZoneId> {
         if need.hints.lifetime == Lifetime::Extreme {
             return empty.iter().max_by_key(|zone| zone.resets).map(|zone| zone.zone);
         }
         least_worn(empty)
     }
 
-    fn lag_allowed(&self) -> Option<u64> {
-        Some(self.lag)
+    fn moves_files(&self) -> bool {
+        true
+    }
+
+    /// The least worn one, if it lags behind the mean.
+    fn pick_used(&mut self, used: &[UsedZone], wear: &Wear) -> Option<ZoneId> {
+        let least = used.iter().min_by_key(|zone| zone.resets)?;
+        let bound = (u128::from(least.resets) + u128::from(self.lag)) * wear.zones;
+        (bound < wear.total).then_some(least.zone)
+    }
+
+    /// They have outlived the others, whatever was expected.
+    fn lifetime_of_moved(&self, _lifetime: Lifetime) -> Lifetime {
+        Lifetime::Extreme
     }
 }
 
@@ -92,7 +104,8 @@ mod tests {
         let zones = (0..).zip(resets);
         let empty: Vec<_> =
             zones.map(|(zone, resets)| EmptyZone { zone: ZoneId(zone), resets: *resets }).collect();
-        policy.pick_empty(&need, &empty).map(|zone| zone.0)
+        let wear = resets.iter().copied().collect();
+        policy.pick_empty(&need, &empty, &wear).map(|zone| zone.0)
     }
 
     #[test]
@@ -106,5 +119,26 @@ mod tests {
         }
         assert_eq!(pick(&mut LeastWornPolicy, Lifetime::Short, &[]), None);
         assert_eq!(pick(&mut DualPoolPolicy::default(), Lifetime::Extreme, &[]), None);
+    }
+
+    #[test]
+    fn files_leave_the_least_worn_zone_once_it_lags_behind_the_mean() {
+        let used = |resets: &[u64]| {
+            let zone = |(zone, resets): (u32, &u64)| UsedZone {
+                zone: ZoneId(zone),
+                lifetime: Lifetime::NotSet,
+                live: 1,
+                resets: *resets,
+            };
+            (0..).zip(resets).map(zone).collect::<Vec<_>>()
+        };
+        let pick = |lag, resets: &[u64]| {
+            let wear = resets.iter().copied().collect();
+            DualPoolPolicy::new(lag).pick_used(&used(resets), &wear).map(|zone| zone.0)
+        };
+        assert_eq!(pick(4, &[9, 1, 9]), Some(1));
+        assert_eq!(pick(6, &[9, 1, 9]), None);
+        assert_eq!(pick(0, &[3, 3, 3]), None);
+        assert_eq!(pick(0, &[]), None);
     }
 }

@@ -34,7 +34,7 @@ use crate::support::{UUID, check_offline};
 const STORED: &[u64] = &[732, 26_109];
 
 /// Policies of histories.
-const POLICIES: [&str; 4] = ["lifetime", "sequential", "dual-pool", "least-worn"];
+const POLICIES: [&str; 5] = ["lifetime", "sequential", "dual-pool", "least-worn", "wear-aware"];
 
 /// Polls after which a history hangs.
 const POLLS_MOST: u64 = 2_000_000;
@@ -79,7 +79,7 @@ impl History {
         geometry.volatile_cache = draw(3) > 0;
         geometry.max_transfer = BlockCount(2 + draw(7));
         let buffer = BlockCount(1 + draw(6));
-        let (policy, has_faults) = (POLICIES[draw(6) as usize % 4], draw(5) == 0);
+        let (policy, has_faults) = (POLICIES[draw(6) as usize % 5], draw(5) == 0);
         let clients = 1 + draw(3);
         // Some fill the drive until there is no space.
         let full_percent = [70, 70, 60, 85, 200][draw(5) as usize];

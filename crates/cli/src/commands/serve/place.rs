@@ -19,7 +19,7 @@ pub(crate) struct StorePlace {
     /// Also listen at this address: unix:PATH (may be repeated)
     #[arg(long = "socket", value_name = "ADDRESS")]
     pub(super) sockets: Vec<String>,
-    /// Allocation policy: lifetime, sequential, least-worn or dual-pool
+    /// Allocation policy: lifetime, sequential, least-worn, dual-pool or wear-aware
     #[arg(long, value_name = "NAME", default_value = "lifetime", value_parser = parse_policy)]
     policy: String,
     /// Bytes that a file collects before it writes them, e.g. 1M [default: 1M]
@@ -35,7 +35,7 @@ pub(crate) struct StorePlace {
 
 fn parse_policy(name: &str) -> Result<String, String> {
     let known = policy::by_name(name).map(|_| name.to_owned());
-    known.ok_or_else(|| "use lifetime, sequential, least-worn or dual-pool".to_owned())
+    known.ok_or_else(|| "use lifetime, sequential, least-worn, dual-pool or wear-aware".to_owned())
 }
 
 fn parse_buffer(text: &str) -> Result<BlockCount, String> {
