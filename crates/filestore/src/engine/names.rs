@@ -335,6 +335,10 @@ impl Core {
             let mut state = self.state_mut();
             let writer = state.writers.get_mut(&file).expect("the file is open for writing");
             writer.is_closed = true;
+            // At once, not when its writes end: the next writer must not see them, and then lose
+            // them.
+            writer.buffer = None;
+            writer.filled = 0;
         }
         self.end_if_closed(file);
     }
