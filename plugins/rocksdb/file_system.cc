@@ -308,7 +308,7 @@ class Stores {
     std::lock_guard<std::mutex> guard(stores->mutex_);
     std::weak_ptr<Store>& known = stores->by_uri_[uri];
     *result = known.lock();
-    if (*result != nullptr) return rocksdb::Status::OK();
+    if (*result != nullptr && !IsBroken((*result)->fs)) return rocksdb::Status::OK();
     zw_fs* fs = nullptr;
     IOStatus status = Taken(zw_fs_open(uri.c_str(), &fs));
     if (!status.ok()) return std::move(status);

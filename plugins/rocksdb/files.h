@@ -32,7 +32,6 @@ struct Store {
   Store& operator=(const Store&) = delete;
   zw_fs* const fs;
   std::mutex mutex;
-  std::set<uint64_t> locked;        // LOCK files that are held, by their numbers, under the mutex
   std::set<zw_fs_writer*> logs;     // write-ahead logs open for writing, under the mutex
 
   // RocksDB goes on in a new log without syncing the one before. Once blocks of the new log are on the

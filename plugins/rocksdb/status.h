@@ -57,4 +57,13 @@ inline bool TakenIf(zw_fs_error* error, zw_fs_code code, zw_fs_code other) {
 
 inline bool TakenIf(zw_fs_error* error, zw_fs_code code) { return TakenIf(error, code, code); }
 
+// Whether a store can be used no more: its server has ended, or the library has failed.
+inline bool IsBroken(zw_fs* fs) {
+  zw_fs_space space;
+  zw_fs_error* error = zw_fs_space_of(fs, &space);
+  if (TakenIf(error, ZW_FS_UNREACHABLE, ZW_FS_BUG)) return true;
+  zw_fs_error_free(error);
+  return false;
+}
+
 }  // namespace zoneweave

@@ -50,7 +50,8 @@ enum zw_fs_code {
   ZW_FS_IO = 10,             /* a drive failed */
   ZW_FS_STOPPED = 11,        /* the store takes no more changes, or is closed */
   ZW_FS_BUG = 12,            /* a bug in the library; the store is unusable */
-  ZW_FS_UNREACHABLE = 13     /* the server of the store does not answer, or has ended; open it again */
+  ZW_FS_UNREACHABLE = 13,    /* the server of the store does not answer, or has ended; open it again */
+  ZW_FS_UNREADABLE = 14      /* a drive cannot read a block */
 };
 
 /* Expected lifetimes, with the numbers of RocksDB's WriteLifeTimeHint. */

@@ -177,9 +177,11 @@ fn run(uri: StoreUri, opened: &SyncSender<Result<Opened, Failure>>) {
         }
     }));
     letters.abandon();
-    // Each of them may find what the panic has left behind, and panic again.
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(executor)));
+    // Each of them may find what the panic has left behind, and panic again. The worker first:
+    // handles that end start tasks, which only a living executor drops again. Such a task would
+    // keep its store, and the lock of its drive, for ever.
     let _ = catch_unwind(AssertUnwindSafe(|| drop(worker)));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(executor)));
     let _ = catch_unwind(AssertUnwindSafe(|| drop(place)));
 }
 
@@ -269,7 +271,9 @@ mod tests {
 
     use zoneweave_filestore::{FormatOptions, Hints};
     use zoneweave_linux::FileDrive;
+    use zoneweave_linux::nbd::{Endpoint, Listener};
     use zoneweave_runtime::{Handle, Nanos};
+    use zoneweave_store::StoreServer;
     use zoneweave_zoned::{BlockCount, Geometry};
 
     use super::*;
@@ -351,6 +355,64 @@ mod tests {
         service.close();
         let closed = service.call(async |worker| worker.store.list("/").await);
         assert_eq!(closed.unwrap_err().code, Code::Stopped);
+    }
+
+    /// Serves the store of a drive at a socket, in a thread, until something is sent.
+    fn serve_at(path: &Path, socket: &Path) -> (SyncSender<()>, JoinHandle<()>) {
+        let (stop, stopped) = sync_channel(0);
+        let (path, socket) = (path.to_owned(), socket.to_owned());
+        let (ready, is_ready) = sync_channel(0);
+        let server = thread::Builder::new().spawn(move || {
+            let ring = Ring::new().unwrap();
+            let executor = Executor::new(Rc::new(ring.clone()));
+            let handle = executor.handle();
+            let drive = Rc::new(FileDrive::open(&ring, &handle, &path).unwrap());
+            let options = zoneweave_filestore::OpenOptions::default();
+            let (store, _) = executor.run(FileStore::open(handle.clone(), drive, options)).unwrap();
+            let listener = Listener::start(&Endpoint::Unix(socket)).unwrap();
+            let (drives, warning) = (Vec::new(), String::new());
+            let _server =
+                StoreServer::start(&ring, &handle, store, drives, warning, vec![listener]);
+            ready.send(()).unwrap();
+            executor.run(async {
+                while stopped.try_recv().is_err() {
+                    handle.sleep(Nanos::from_millis(1)).await;
+                }
+            });
+        });
+        is_ready.recv().unwrap();
+        (stop, server.unwrap())
+    }
+
+    /// More handles than requests fit a connection: the last ones would start tasks.
+    #[test]
+    fn a_client_that_is_closed_with_many_handles_gives_back_its_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let (stop, server) = serve_at(&with_store(folder.path()), &socket);
+        let uri = format!("zoneweave://unix:{}", socket.display());
+        let open = || Service::open(StoreUri::parse(&uri).unwrap()).unwrap();
+        let first = open();
+        let opened = first.call(async |worker| {
+            let lock = worker.store.create("/LOCK", Hints::default(), true).await?;
+            worker.writers.add(lock);
+            for _ in 0..700 {
+                worker.readers.add(worker.store.open_file("/LOCK").await?);
+            }
+            Ok(())
+        });
+        opened.unwrap();
+        let second = open();
+        let lock = || second.call(async |worker| worker.store.append_to("/LOCK").await.map(drop));
+        assert_eq!(lock().unwrap_err().code, Code::Busy);
+        drop(first);
+        // The server finds the end of the connection soon, or this test never ends.
+        while let Err(failure) = lock() {
+            assert_eq!(failure.code, Code::Busy);
+        }
+        drop(second);
+        stop.send(()).unwrap();
+        server.join().unwrap();
     }
 
     #[test]

@@ -30,7 +30,7 @@ use zoneweave_runtime::{Handle, Nanos, Permit, Receiver, Semaphore, Sender, ones
 use crate::failure::{Code, Failure};
 use crate::wire::{
     DATA_BYTES_MAX, FRAME_HEADER_BYTES, FrameHeader, Greeting, MESSAGE_BYTES_MAX, Reply, Request,
-    VERSION, Volume, frame,
+    VERSION, Volume, encode, framed,
 };
 
 /// Bytes of requests and replies under way on one connection.
@@ -42,7 +42,7 @@ const CALLS_MAX: u64 = 256;
 /// The least that a call counts for.
 const CALL_BYTES_MIN: u64 = IN_FLIGHT_BYTES / CALLS_MAX;
 
-/// Time limit for a server to accept a connection and greet.
+/// Time limit for a server to accept a connection and greet, for clients with a time limit.
 const GREETING_TIME: Nanos = Nanos::from_secs(3);
 
 /// Pause before the next attempt to connect to a server whose queue is full.
@@ -74,7 +74,8 @@ struct Connection {
 type Answer = Result<(Reply, Bytes), Failure>;
 
 impl Client {
-    /// Connects to the server of a store. With `patience`, each call has this time.
+    /// Connects to the server of a store. With `patience`, each call has this time, and the server
+    /// three seconds to greet; without, both wait.
     ///
     /// # Errors
     /// [`Code::NotFound`] if no server is there, [`Code::Unreachable`] if it does not answer in
@@ -85,9 +86,14 @@ impl Client {
         path: &Path,
         patience: Option<Nanos>,
     ) -> Result<Self, Failure> {
-        let greeted = timeout(handle, GREETING_TIME, greet(ring, handle, path));
+        let greeting = greet(ring, handle, path);
+        // A server that is starting, or has its most clients, greets later.
+        let greeted = match patience {
+            None => Some(greeting.await),
+            Some(_) => timeout(handle, GREETING_TIME, greeting).await,
+        };
         let silent = || unreachable(path, &"it does not answer within 3 s");
-        let (socket, input, volume) = greeted.await.unwrap_or_else(|| Err(silent()))?;
+        let (socket, input, volume) = greeted.unwrap_or_else(|| Err(silent()))?;
         let connection = Rc::new(Connection {
             handle: handle.clone(),
             socket,
@@ -103,7 +109,7 @@ impl Client {
         let (output, to) = (connection.output.clone(), connection.socket.clone());
         let writing_ring = ring.clone();
         handle.spawn_alone("requests to a store", async move {
-            output.run(&writing_ring, &to).await;
+            output.run_requests(&writing_ring, &to).await;
         });
         // The reader ends with the socket, which the last client shuts.
         let (reading, path) = (Rc::downgrade(&connection), path.to_owned());
@@ -167,7 +173,7 @@ impl Client {
         let permits = self.0.budget.try_acquire_many(share).zip(self.0.sending.try_acquire());
         if let Some((permit, sending)) = permits {
             // A broken connection has ended its files.
-            let _ = self.0.send(&request, Bytes::new(), permit, sending);
+            let _ = self.0.send(&encoded(&request), Bytes::new(), permit, sending);
             return;
         }
         let client = self.clone();
@@ -179,9 +185,12 @@ impl Client {
 
     async fn begin(&self, request: Request, data: Bytes) -> Result<Receiver<Answer>, Failure> {
         let connection = &self.0;
+        let message = encode(&request).map_err(|bytes| {
+            Failure::invalid(format!("a path or two of {bytes} bytes: use shorter ones"))
+        })?;
         let permit = connection.budget.acquire_many(request.share(data.len())).await;
         let sending = connection.sending.acquire().await;
-        connection.send(&request, data, permit, sending)
+        connection.send(&message, data, permit, sending)
     }
 
     /// An answer that is none to the request.
@@ -195,7 +204,7 @@ impl Client {
 impl Connection {
     fn send(
         &self,
-        request: &Request,
+        message: &[u8],
         data: Bytes,
         permit: Permit,
         sending: Permit,
@@ -207,7 +216,7 @@ impl Connection {
         let tag = self.next_tag.replace(self.next_tag.get() + 1);
         let (sender, receiver) = oneshot();
         self.waiting.borrow_mut().insert(tag, (sender, permit));
-        self.output.push(frame(tag, request, data), sending);
+        self.output.push(framed(tag, message, data), sending);
         Ok(receiver)
     }
 
@@ -260,12 +269,48 @@ impl Request {
     }
 }
 
-/// Connects, and receives the greeting.
+/// The message of a request that has no path.
+fn encoded(request: &Request) -> Vec<u8> {
+    encode(request).unwrap_or_else(|bytes| panic!("{bytes} bytes for {request:?}"))
+}
+
+/// Connects, and receives the greeting. Until the kernel has ended the last operations of a killed
+/// server, its socket accepts connections and drops them: connecting is tried again.
 async fn greet(
     ring: &Ring,
     handle: &Handle,
     path: &Path,
 ) -> Result<(Descriptor, Input, Volume), Failure> {
+    let since = handle.now();
+    let is_over = || handle.now().since(since) >= GREETING_TIME;
+    let (socket, mut input) = loop {
+        let socket = connect(handle, path).await?;
+        let mut input = Input::new(ring, &socket);
+        match input.receive().await {
+            Ok(true) => break (socket, input),
+            Ok(false) if is_over() => {
+                return Err(unreachable(path, &"it closes every connection"));
+            }
+            Err(error) if is_over() => return Err(unreachable(path, &error)),
+            Ok(false) | Err(_) => handle.sleep(CONNECT_PAUSE).await,
+        }
+    };
+    let (_, message, _) = receive_frame(&mut input, path).await?;
+    let greeting: Greeting = serde_json::from_slice(&message)
+        .map_err(|_| unreachable(path, &"it is no server of a file store"))?;
+    match greeting.version {
+        VERSION => Ok((socket, input, greeting.volume)),
+        other => {
+            let problem = format_args!(
+                "it speaks protocol version {other}, this program {VERSION}: use its release"
+            );
+            Err(unreachable(path, &problem))
+        }
+    }
+}
+
+/// Connects to a server of this user.
+async fn connect(handle: &Handle, path: &Path) -> Result<Descriptor, Failure> {
     let stream = loop {
         match try_connect(path) {
             Ok(stream) => break stream,
@@ -281,22 +326,9 @@ async fn greet(
         }
     };
     // Before trusting the server: another user, as owner of the folder, can put any socket there.
-    if let Some(user) = stranger_at(&stream).map_err(|error| unreachable(path, &error))? {
-        return Err(unreachable(path, &format_args!("it is a process of user {user}")));
-    }
-    let socket: Descriptor = Rc::new(stream.into());
-    let mut input = Input::new(ring, &socket);
-    let (_, message, _) = receive_frame(&mut input, path).await?;
-    let greeting: Greeting = serde_json::from_slice(&message)
-        .map_err(|_| unreachable(path, &"it is no server of a file store"))?;
-    match greeting.version {
-        VERSION => Ok((socket, input, greeting.volume)),
-        other => {
-            let problem = format_args!(
-                "it speaks protocol version {other}, this program {VERSION}: use its release"
-            );
-            Err(unreachable(path, &problem))
-        }
+    match stranger_at(&stream).map_err(|error| unreachable(path, &error))? {
+        Some(user) => Err(unreachable(path, &format_args!("it is a process of user {user}"))),
+        None => Ok(Rc::new(stream.into())),
     }
 }
 
@@ -325,6 +357,8 @@ fn unreachable(path: &Path, problem: &dyn std::fmt::Display) -> Failure {
 
 fn late(patience: Nanos) -> Failure {
     let seconds = patience.0 / Nanos::from_secs(1).0;
-    let message = format!("the server of the file store does not answer within {seconds} s");
+    let message = format!(
+        "the server of the file store does not answer within {seconds} s; the change may be made yet"
+    );
     Failure::new(Code::Unreachable, message)
 }

@@ -38,7 +38,12 @@ pub enum Code {
     Bug = 12,
     /// The server of the store does not answer, or broke the connection.
     Unreachable = 13,
+    /// A drive cannot read a block.
+    Unreadable = 14,
 }
+
+/// The most bytes of a message that another process is told.
+const MESSAGE_BYTES_MAX: usize = 4096;
 
 /// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
@@ -55,6 +60,17 @@ impl Failure {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// The failure with a message that fits a reply: paths in messages may be long.
+    #[must_use]
+    pub(crate) fn shortened(mut self) -> Self {
+        if self.message.len() > MESSAGE_BYTES_MAX {
+            let end = self.message.floor_char_boundary(MESSAGE_BYTES_MAX);
+            self.message.truncate(end);
+            self.message.push_str(" ...");
+        }
+        self
     }
 
     /// An argument is wrong.
@@ -95,7 +111,8 @@ fn code_of(error: &StoreError) -> Code {
         StoreError::Busy { .. } | StoreError::TooManyWriters { .. } => Code::Busy,
         StoreError::NoSpace | StoreError::MetadataFull => Code::NoSpace,
         StoreError::Damaged { .. } => Code::Damaged,
-        StoreError::Unreadable { .. } | StoreError::Device(_) => Code::Io,
+        StoreError::Unreadable { .. } => Code::Unreadable,
+        StoreError::Device(_) => Code::Io,
         StoreError::WriterFailed(first) => code_of(first),
         StoreError::Stopped(_) => Code::Stopped,
     }

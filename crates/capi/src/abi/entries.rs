@@ -28,9 +28,11 @@ pub unsafe extern "C" fn zw_fs_list(
             let out = Out::new(entries, "entries")?;
             let listed = service.call(async move |worker| worker.store.list(&path).await)?;
             let entry = |(name, metadata): (String, Metadata)| {
-                (CString::new(name).expect("names have no NUL"), Stat::from(&metadata))
+                let name = CString::new(name).map_err(|_| Failure::invalid("a name with NUL"))?;
+                Ok((name, Stat::from(&metadata)))
             };
-            out.set_boxed(Entries(listed.into_iter().map(entry).collect()));
+            let entries = listed.into_iter().map(entry).collect::<Result<_, Failure>>();
+            out.set_boxed(Entries(entries?));
             Ok(())
         })
     }

@@ -1,6 +1,7 @@
 //! Files open for writing.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use zoneweave_filestore::Hints;
@@ -184,7 +185,9 @@ pub unsafe extern "C" fn zw_fs_writer_close(writer: *mut Writer) -> *mut Error {
             let key = writer.key;
             writer.service.call(async move |worker| {
                 let file = worker.writers.remove(key)?;
-                file.flush().await
+                // Otherwise another call on it is under way, against the rules.
+                let file = Rc::into_inner(file);
+                file.ok_or_else(|| Failure::invalid("a call on the file runs"))?.close().await
             })
         })
     };

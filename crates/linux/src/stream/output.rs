@@ -75,6 +75,16 @@ impl Output {
     /// Sends replies until the output is closed. When the client takes no more the connection is
     /// shut, so that its reader ends too, and later replies are dropped.
     pub async fn run(&self, ring: &Ring, socket: &Descriptor) {
+        self.run_until_broken(ring, socket, Shutdown::Both).await;
+    }
+
+    /// As [`Output::run`], for a client's requests: replies of a server that takes no more requests
+    /// can still be received.
+    pub async fn run_requests(&self, ring: &Ring, socket: &Descriptor) {
+        self.run_until_broken(ring, socket, Shutdown::Write).await;
+    }
+
+    async fn run_until_broken(&self, ring: &Ring, socket: &Descriptor, broken_how: Shutdown) {
         let mut broken = false;
         while let Some(Queue { acknowledgements, mut pieces, budgets }) = self.next().await {
             if !acknowledgements.is_empty() {
@@ -82,7 +92,7 @@ impl Output {
             }
             if !broken && send(ring, socket, pieces).await.is_err() {
                 broken = true;
-                let _ = rustix::net::shutdown(socket, Shutdown::Both);
+                let _ = rustix::net::shutdown(socket, broken_how);
             }
             drop(budgets);
         }

@@ -28,7 +28,7 @@ use zoneweave_linux::nbd::Listener;
 use zoneweave_linux::stream::{ClientLimits, Clients};
 use zoneweave_runtime::{Handle, JoinHandle, Nanos};
 
-use crate::wire::Volume;
+use crate::wire::{Greeting, VERSION, Volume, encode};
 
 /// Clients at once; more wait in the kernel.
 const CONNECTIONS: u64 = 32;
@@ -82,6 +82,9 @@ impl StoreServer {
         };
         let clients = Clients::new(ring, handle, limits);
         let volume = Volume { label: store.label(), drives, warning };
+        // Paths and the warning are this machine's, and short.
+        let greeting = Greeting { version: VERSION, volume: volume.clone() };
+        assert!(encode(&greeting).is_ok(), "the greeting fits a frame");
         let shared =
             Rc::new(Shared { clients: clients.clone(), store, volume, requests: Cell::new(0) });
         let listen = |listener| {

@@ -36,7 +36,7 @@ impl Session {
 pub(super) async fn answer(session: &Session, request: Request, data: Bytes) -> (Reply, Bytes) {
     match run(session, request, data).await {
         Ok(answer) => answer,
-        Err(failure) => (Reply::Failed(failure), Bytes::new()),
+        Err(failure) => (Reply::Failed(failure.shortened()), Bytes::new()),
     }
 }
 

@@ -195,7 +195,8 @@ fn a_server_that_hangs_is_told_from_one_that_is_slow() {
     // It accepts in the kernel, and never answers.
     let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let handle = executor.handle();
-    let connecting = Client::connect(&ring, &handle, &socket, None);
+    let patience = Some(Nanos::from_secs(1));
+    let connecting = Client::connect(&ring, &handle, &socket, patience);
     let failed = executor.run(connecting).err().unwrap();
     assert_eq!(failed.code, Code::Unreachable);
     assert!(failed.message.contains("3 s"), "{failed}");
@@ -221,6 +222,24 @@ fn talk(socket: &Path, bytes: &[u8]) -> Vec<u8> {
 
 fn framed(tag: u64, request: &Request, data: &'static [u8]) -> Vec<u8> {
     frame(tag, request, Bytes::from_static(data)).concat()
+}
+
+#[test]
+fn messages_of_any_length_are_answered() {
+    let served = Served::new();
+    served.executor.run(async {
+        let store = served.client().await;
+        // Its error would be longer than a message may be.
+        let path = format!("{}a", "/".repeat(crate::wire::MESSAGE_BYTES_MAX - 100));
+        let failed = store.metadata(&path).await.unwrap_err();
+        assert_eq!(failed.code, Code::NotFound);
+        assert!(failed.message.len() < 5_000);
+        let path = "/\u{e000}".repeat(40_000);
+        assert_eq!(store.metadata(&path).await.unwrap_err().code, Code::Invalid);
+        let path = "/".repeat(crate::wire::MESSAGE_BYTES_MAX);
+        assert_eq!(store.metadata(&path).await.unwrap_err().code, Code::Invalid);
+        assert_eq!(store.list("/").await.unwrap(), []);
+    });
 }
 
 #[test]

@@ -50,12 +50,29 @@ impl FrameHeader {
     }
 }
 
+/// The JSON of a message.
+///
+/// # Errors
+/// Its length, if that is more than a frame takes.
+pub(crate) fn encode(message: &impl Serialize) -> Result<Vec<u8>, usize> {
+    let message = serde_json::to_vec(message).expect("messages have no maps and no failing parts");
+    match message.len() {
+        ..=MESSAGE_BYTES_MAX => Ok(message),
+        longer => Err(longer),
+    }
+}
+
 /// A frame, in pieces.
 ///
 /// # Panics
-/// If a part is longer than it may be: the sender has checked all input from outside.
+/// If a part is longer than it may be: requests are encoded before, and replies are short.
 pub(crate) fn frame(tag: u64, message: &impl Serialize, data: Bytes) -> Vec<Bytes> {
-    let message = serde_json::to_vec(message).expect("messages have no maps and no failing parts");
+    let message = encode(message).unwrap_or_else(|bytes| panic!("a message of {bytes} bytes"));
+    framed(tag, &message, data)
+}
+
+/// As [`frame`], of an encoded message.
+pub(crate) fn framed(tag: u64, message: &[u8], data: Bytes) -> Vec<Bytes> {
     assert!(message.len() <= MESSAGE_BYTES_MAX, "a message of {} bytes", message.len());
     assert!(data.len() <= DATA_BYTES_MAX, "{} bytes of data in a frame", data.len());
     let size = |bytes: usize| u32::try_from(bytes).expect("below its limit").to_le_bytes();
@@ -63,7 +80,7 @@ pub(crate) fn frame(tag: u64, message: &impl Serialize, data: Bytes) -> Vec<Byte
     head.extend_from_slice(&size(message.len()));
     head.extend_from_slice(&size(data.len()));
     head.extend_from_slice(&tag.to_le_bytes());
-    head.extend_from_slice(&message);
+    head.extend_from_slice(message);
     vec![head.into(), data]
 }
 

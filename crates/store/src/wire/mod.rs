@@ -14,7 +14,7 @@
 mod frame;
 mod message;
 
-pub(crate) use frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, frame};
+pub(crate) use frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, encode, frame, framed};
 pub(crate) use message::{ENTRIES_MAX, Entry, FileNumber, Greeting, Reply, Request, Volume};
 
 /// The version of the protocol. Client and server are of the same release, or of two that have it.
