@@ -468,7 +468,7 @@ fn store_exit(code: Code) -> Exit {
     match code {
         Code::NotFound => Exit::NotFound,
         Code::Exists | Code::NotEmpty | Code::IsADirectory => Exit::Refused,
-        Code::Damaged => Exit::DataLost,
+        Code::Damaged | Code::Unreadable => Exit::DataLost,
         Code::Unreachable => Exit::Unreachable,
         _ => Exit::Failed,
     }

@@ -152,6 +152,8 @@ fn a_served_store_has_every_verb_at_its_socket_and_at_its_drive() {
         fs::remove_file(place.path("out")).unwrap();
     }
     place.run("fs check d/drive4").exits(4).complains("in use");
+    place.run("fs serve d/drive3 --force").exits(2).complains("zoned volumes");
+    place.run("fs serve d/drive3 --socket tcp:127.0.0.1:0").exits(2).complains("unix:PATH");
     place.run("fs check unix:other").exits(2).complains("not served");
     place.run("fs mkfs d/drive4 --yes-destroy").exits(4).complains("in use");
     place.run("fs serve d/drive4").exits(4).complains("in use");
@@ -168,6 +170,9 @@ fn a_store_on_a_volume_is_served_while_its_drives_are_replaced() {
     let drives = VOLUME.replace(',', " ");
     place.run(&format!("array create z {drives} --kind zoned")).exits(0);
     place.run(&format!("fs serve {VOLUME}")).exits(3).complains("make one first");
+    // A start without a store, or of too few drives, costs no member.
+    place.run("fs serve d/drive0,d/drive1,d/drive2").exits(4).complains("slot 3");
+    place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 --check").exits(0);
     place.run(&format!("fs mkfs {VOLUME}")).exits(0);
     let (server, socket) = served(&place, VOLUME, "");
     let data = local(&place, "local", 2 << 20 | 77);

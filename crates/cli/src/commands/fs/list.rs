@@ -81,7 +81,9 @@ async fn list(store: &Store, path: &str) -> Result<Listed, CliError> {
 }
 
 fn row(entry: &Entry) -> Vec<String> {
-    let modified = SystemTime::UNIX_EPOCH + Duration::from_secs(entry.modified);
+    // A time that the system does not have is shown as the first one.
+    let modified = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.modified));
+    let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
     let (slash, length) = match entry.is_directory {
         true => ("/", "-".to_owned()),
         false => ("", bytes(entry.length_bytes)),

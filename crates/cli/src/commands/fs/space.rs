@@ -34,7 +34,7 @@ struct Shown {
 pub(super) fn run(request: &Space, output: &Output) -> Result<Exit, CliError> {
     let shown = request.store.run(output, async |store| {
         let space = store.space().await?;
-        let used = space.live_bytes + space.free_bytes;
+        let used = space.live_bytes.saturating_add(space.free_bytes);
         Ok(Shown {
             label: store.label(),
             capacity_bytes: space.capacity_bytes,

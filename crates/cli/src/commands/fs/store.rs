@@ -10,10 +10,11 @@ use clap::Args;
 use zoneweave_filestore::{FileStore, OpenOptions};
 use zoneweave_linux::unix_seconds;
 use zoneweave_runtime::Nanos;
-use zoneweave_store::{Client, Code, Place, PlaceError, Store, Target};
+use zoneweave_store::{Client, Code, Place, Store, Target};
 
 use crate::commands::serve::tell_report;
 use crate::control::{self, socket_of, store_socket_of_array, store_socket_of_drive};
+use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::session::Session;
@@ -50,8 +51,17 @@ impl OfStore {
     /// Opens the device.
     pub(super) fn place(&self, session: &Session, output: &Output) -> Result<Place, CliError> {
         let drives = self.drives()?;
-        open(session, &drives, output)?
-            .map_err(|error| served(session, &drives, error.into()).unwrap_or_else(|error| error))
+        let place = session.executor.run(Place::open(&session.ring, &session.handle, &drives));
+        match place {
+            Err(error) if error.is_in_use() => Err(served(session, &drives, error.into())?),
+            Err(error) => Err(error.into()),
+            Ok(place) => {
+                if let Place::Volume { relocated_blocks, .. } = place {
+                    relocated(relocated_blocks, output);
+                }
+                Ok(place)
+            }
+        }
     }
 
     /// Runs work on the store, and closes it.
@@ -71,13 +81,11 @@ impl OfStore {
                 return run_at(&session, client, output, work);
             }
         };
-        let place = match open(&session, &drives, output)? {
-            Ok(place) => place,
-            Err(in_use) => match server_of(&session, &drives)? {
-                Some(client) => return run_at(&session, client, output, work),
-                None => return Err(served(&session, &drives, in_use.into())?),
-            },
-        };
+        // Before the drives are opened: a lock is waited for, in case its holder was just killed.
+        if let Some(client) = server_of(&session, &drives)? {
+            return run_at(&session, client, output, work);
+        }
+        let place = self.place(&session, output)?;
         let options = OpenOptions { clock: Rc::new(unix_seconds), ..OpenOptions::default() };
         session.executor.run(async {
             let opened = FileStore::open(session.handle.clone(), place.device(), options).await;
@@ -94,24 +102,6 @@ impl OfStore {
             place.close().await;
             done
         })
-    }
-}
-
-/// Opens drives; the inner error is that of drives in use.
-fn open(
-    session: &Session,
-    drives: &[PathBuf],
-    output: &Output,
-) -> Result<Result<Place, PlaceError>, CliError> {
-    match session.executor.run(Place::open(&session.ring, &session.handle, drives)) {
-        Err(error) if error.is_in_use() => Ok(Err(error)),
-        Err(error) => Err(error.into()),
-        Ok(place) => {
-            if let Place::Volume { relocated_blocks, .. } = place {
-                relocated(relocated_blocks, output);
-            }
-            Ok(Ok(place))
-        }
     }
 }
 
@@ -135,14 +125,30 @@ fn run_at<T>(
 }
 
 /// The server of the store of drives that are in use, if there is one.
+///
+/// # Errors
+/// If it does not answer, or serves other drives: copies have the same UUIDs.
 fn server_of(session: &Session, drives: &[PathBuf]) -> Result<Option<Client>, CliError> {
-    let socket = match find(session, drives)? {
-        Some(found) => Some(store_socket_of_array(found.membership.config.array)),
-        None => drives.first().and_then(|drive| store_socket_of_drive(drive)),
+    let socket = match (find(session, drives)?, drives) {
+        (Some(found), _) => Some(store_socket_of_array(found.membership.config.array)),
+        (None, [drive]) => store_socket_of_drive(drive),
+        (None, _) => None,
     };
-    match socket.map(|socket| connect(session, &socket)).transpose() {
-        Err(CliError::Store(failure)) if failure.code == Code::NotFound => Ok(None),
-        connected => connected,
+    let Some(socket) = socket else { return Ok(None) };
+    let client = match connect(session, &socket) {
+        Err(CliError::Store(failure)) if failure.code == Code::NotFound => return Ok(None),
+        connected => connected?,
+    };
+    let is_served =
+        |drive: &PathBuf| client.drives().iter().any(|served| same_file(Path::new(served), drive));
+    match drives.iter().any(is_served) {
+        true => Ok(Some(client)),
+        false => {
+            let label = drives.first().map(|drive| drive.display().to_string());
+            let original = client.drives().first().map(PathBuf::from);
+            let (label, original) = (label.unwrap_or_default(), original.unwrap_or_default());
+            Err(CliError::CopyOfServed { label, original, socket })
+        }
     }
 }
 

@@ -297,7 +297,8 @@ pub(super) fn look(export: &str) -> String {
         return format!("losetup -f --show --direct-io=on {}", word(path));
     }
     if let Some(place) = export.strip_prefix(STORE) {
-        return format!("zoneweave fs ls {}", word(place));
+        let path = place.replace("%2C", ",").replace("%3F", "?").replace("%25", "%");
+        return format!("zoneweave fs ls {}", word(path));
     }
     let program = if export.starts_with('/') { "lsblk" } else { "nbdinfo" };
     format!("{program} {}", word(export))
@@ -312,7 +313,8 @@ pub(super) fn unix_path(address: &str) -> Result<PathBuf, CliError> {
     match endpoint(address)? {
         Endpoint::Unix(path) => Ok(path),
         Endpoint::Tcp(_) => Err(usage("socket")(
-            "vhost-user shares the memory of the virtual machine and works over a unix socket only: give unix:PATH".to_owned(),
+            "virtual machines and file stores are served at unix sockets only: give unix:PATH"
+                .to_owned(),
         )),
     }
 }

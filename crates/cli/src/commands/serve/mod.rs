@@ -293,7 +293,7 @@ fn start(
         return zoned::start(stop, request, places, &drives, output).map(Started::Zones);
     }
     if let Some(place) = &places.store {
-        return store::start(stop, place, &drives, output).map(Started::Store);
+        return store::start(stop, (request, place), &drives, output).map(Started::Store);
     }
     if places.are_none() {
         return Err(CliError::NotZoned);

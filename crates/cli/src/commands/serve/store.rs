@@ -15,11 +15,13 @@ use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_store::{PlaceError, StoreServer};
 use zoneweave_zoned::ZonedDevice;
 
+use super::Served;
+use super::descriptors;
 use super::fronts::{STORE, look, unix_path};
 use super::place::StorePlace;
 use super::stop::Stop;
 use crate::control::{listen, store_socket_of_array, store_socket_of_drive};
-use crate::error::CliError;
+use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::word;
 use crate::output::Output;
@@ -134,17 +136,24 @@ pub(super) struct Running(ServedStore);
 /// Starts the store of a drive.
 pub(super) fn start(
     stop: &Stop<'_>,
-    place: &StorePlace,
+    (request, place): (&Served, &StorePlace),
     drives: &[PathBuf],
     output: &Output,
 ) -> Result<Running, CliError> {
     let session = stop.session;
     let [path] = drives else { return Err(PlaceError::NoVolume.into()) };
+    if request.force || request.rebuild_limit.is_some() {
+        let problem = "is for zoned volumes, and this is a store on one drive: leave it out";
+        let option = if request.force { "force" } else { "rebuild-limit" };
+        return Err(usage(option)(problem.to_owned()));
+    }
     let drive = Rc::new(Drive::open(&session.ring, &session.handle, path)?);
     let own = store_socket_of_drive(path).ok_or(CliError::NoArray)?;
     let sockets = place.listen(own)?;
     stop.check()?;
-    let store = session.executor.run(sockets.start(session, drive, drives, output))?;
+    descriptors::check()?;
+    // A start that a signal ends in the middle is a crash, to the store.
+    let store = stop.run(sockets.start(session, drive, drives, output))??;
     Ok(Running(store))
 }
 

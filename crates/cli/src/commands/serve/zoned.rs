@@ -111,6 +111,10 @@ pub(super) fn start(
         let (ring, handle) = (&session.ring, &session.handle);
         stop.run(UblkServer::check_zoned(ring, handle, &geometry, options))??;
     }
+    if places.store.is_some() && request.without.is_empty() && !request.force {
+        // A store of other drives, or none, is found only after a start: it must cost no member.
+        prepared.found.refuse_missing(None)?;
+    }
     let sockets = places.store.as_ref().map(|place| place.listen_for(config.array)).transpose()?;
     let listener = places.nvme_tcp.as_ref().map(Subsystem::listen).transpose()?;
     descriptors::check()?;
