@@ -56,17 +56,30 @@ async fn run_open(shared: &Rc<Shared>, socket: &Descriptor, link: &Rc<Link>, han
         Err(broken) => Err(broken),
     };
     link.end();
+    let (handle, patience) = (shared.clients.handle(), shared.limits.shutdown_time);
     // The whole budget is back when every reply was sent or given up.
-    drop(link.budget.acquire_many(shared.limits.in_flight_bytes).await);
+    let all = shared.limits.in_flight_bytes;
+    if timeout(handle, patience, link.budget.acquire_many(all)).await.is_none() {
+        give_up(socket);
+        drop(link.budget.acquire_many(all).await);
+    }
     link.connection.borrow_mut().close(&mut shared.target.borrow_mut());
-    shared.end_stale();
+    shared.end_stale(Some(link));
     link.output.close();
-    writer.await;
+    if timeout(handle, patience, writer).await.is_none() {
+        give_up(socket);
+    }
     if matches!(outcome, Err(Broken::Slow | Broken::Protocol(End::Violation(_)))) {
         shared.clients.count_misbehaviour();
         let ending = drain(socket, &mut input);
         timeout(shared.clients.handle(), shared.limits.handshake_time, ending).await;
     }
+}
+
+/// Ends both sides: a host that takes no answers must not keep its place. Its replies are lost.
+fn give_up(socket: &Descriptor) {
+    // It fails if the host is gone; that is harmless.
+    let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
 /// Ends our side, and takes what the host still sends: bytes that are left in a socket which is

@@ -21,7 +21,8 @@
 //! - Requests get their shares in the order of their commands, so that data which the host was
 //!   asked for never waits for a request behind it.
 //! - A request of a connection that has ended, or whose controller was reset, starts nothing. The
-//!   host may repeat it on another connection: a late write must not undo a newer one.
+//!   host may repeat it on another connection: a late write must not undo a newer one. One that
+//!   has started is waited for, before any request of another connection starts.
 //! - After [`NvmeTcpServer::shutdown`] every request whose data is here is answered, unless its
 //!   host does not take the answers.
 //!

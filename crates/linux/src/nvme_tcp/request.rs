@@ -33,15 +33,28 @@ pub(super) async fn run(shared: Rc<Shared>, link: Rc<Link>, request: Request) {
             None => return,
         },
     };
+    shared.settled().await;
     // From here to the device there is no wait: the connection cannot end in between.
-    if link.is_over() || link.connection.borrow().is_stale(&shared.target.borrow()) {
+    if shared.is_left(&link) {
         return;
     }
     shared.count_request();
+    let _change = is_change(&operation).then(|| shared.change(&link));
     let result = shared.devices[namespace].run(operation, data).await;
     let mut connection = link.connection.borrow_mut();
     connection.complete(&mut shared.target.borrow_mut(), tag, result);
     link.output.push(connection.take_output(), budget);
+}
+
+fn is_change(operation: &Operation) -> bool {
+    match operation {
+        Operation::Read { .. } | Operation::ReportZones { .. } | Operation::Flush => false,
+        Operation::Write { .. }
+        | Operation::WriteZeroes { .. }
+        | Operation::Deallocate { .. }
+        | Operation::Append { .. }
+        | Operation::ManageZone { .. } => true,
+    }
 }
 
 /// Asks the host for the data of a write; `None` if it does not come, or was damaged.

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 
 use slab::Slab;
 use zoneweave_nvmf::{Hosts, Namespace, Subsystem, Target};
-use zoneweave_runtime::{Handle, JoinHandle, Nanos};
+use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos};
 
 use super::connection;
 use super::device::NvmeTcpDevice;
@@ -63,6 +63,8 @@ impl NvmeTcpServer {
             target: RefCell::new(Target::new(subsystem, hosts, limits.controllers)),
             devices: vec![device],
             open: RefCell::new(Slab::new()),
+            changing: RefCell::default(),
+            changed: Gate::new(),
             requests: Cell::new(0),
         });
         let serving = shared.clone();
@@ -102,7 +104,7 @@ async fn watch(shared: Weak<Shared>) {
     while let Some(shared) = shared.upgrade().filter(|shared| !shared.clients.is_closing()) {
         let now_ms = shared.now_ms();
         shared.target.borrow_mut().expire(now_ms);
-        shared.end_stale();
+        shared.end_stale(None);
         let rest = shared.clients.handle().sleep(TIMER_PERIOD);
         drop(shared);
         rest.await;

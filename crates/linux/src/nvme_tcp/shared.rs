@@ -6,7 +6,7 @@ use std::rc::Rc;
 use rustix::net::Shutdown;
 use slab::Slab;
 use zoneweave_nvmf::{ControllerId, Target};
-use zoneweave_runtime::Nanos;
+use zoneweave_runtime::{Gate, Nanos};
 
 use super::device::NvmeTcpDevice;
 use super::link::Link;
@@ -75,7 +75,24 @@ pub(super) struct Shared {
     /// By namespace.
     pub(super) devices: Vec<NvmeTcpDevice>,
     pub(super) open: RefCell<Slab<Open>>,
+    /// The connections of requests that change a device now.
+    pub(super) changing: RefCell<Slab<Rc<Link>>>,
+    /// Opened when such a request ends.
+    pub(super) changed: Gate,
     pub(super) requests: Cell<u64>,
+}
+
+/// A request that changes a device, while it runs.
+pub(super) struct Change {
+    shared: Rc<Shared>,
+    key: usize,
+}
+
+impl Drop for Change {
+    fn drop(&mut self) {
+        self.shared.changing.borrow_mut().remove(self.key);
+        self.shared.changed.open();
+    }
 }
 
 impl Shared {
@@ -87,11 +104,32 @@ impl Shared {
         self.requests.set(self.requests.get() + 1);
     }
 
-    /// Ends the connections whose controllers are gone: their readers see the end of their streams.
-    pub(super) fn end_stale(&self) {
+    /// Registers a request that changes a device.
+    pub(super) fn change(self: &Rc<Self>, link: &Rc<Link>) -> Change {
+        let key = self.changing.borrow_mut().insert(link.clone());
+        Change { shared: self.clone(), key }
+    }
+
+    /// Whether the requests of a connection are its host's no more: it may repeat them elsewhere.
+    pub(super) fn is_left(&self, link: &Link) -> bool {
+        link.is_over() || link.connection.borrow().is_stale(&self.target.borrow())
+    }
+
+    /// Waits for changes that their hosts may have repeated already. The volume orders requests
+    /// when it begins to place them, not when they arrive, so a late one could undo a newer one.
+    pub(super) async fn settled(&self) {
+        while self.changing.borrow().iter().any(|(_, link)| self.is_left(link)) {
+            self.changed.wait().await;
+        }
+    }
+
+    /// Ends the connections whose controllers are gone, but for one that is ending: their readers
+    /// see the end of their streams.
+    pub(super) fn end_stale(&self, but: Option<&Rc<Link>>) {
         let target = self.target.borrow();
         for (_, Open { socket, link }) in self.open.borrow().iter() {
-            if link.connection.borrow().is_stale(&target) {
+            let is_ending = but.is_some_and(|but| Rc::ptr_eq(but, link));
+            if !is_ending && link.connection.borrow().is_stale(&target) {
                 // Shutting a socket fails if its peer is gone; that is harmless.
                 let _ = rustix::net::shutdown(socket, Shutdown::Both);
             }

@@ -2,12 +2,17 @@
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_nvmf::host::{Dialect, HOST_NQN, HostCommand, Initiator, Reply};
 use zoneweave_runtime::Executor;
-use zoneweave_zoned::{BlockCount, Geometry, OobKind};
+use zoneweave_zoned::{
+    BlockCount, BlockDevice, BlockDeviceInfo, BlockFuture, Extent, Geometry, Lba, OobKind,
+};
 
 use super::*;
 use crate::memory_device::MemoryDevice;
@@ -231,5 +236,94 @@ fn queues_end_with_their_controllers() {
         admin.open();
         admin.done(&silent, &[]);
         admin.send_and_expect_end(&[]);
+    });
+}
+
+/// A trim that lasts until it is released, over memory.
+struct LateTrim {
+    memory: Rc<dyn BlockDevice>,
+    handle: Handle,
+    steps: Arc<Steps>,
+}
+
+#[derive(Default)]
+struct Steps {
+    has_begun: AtomicBool,
+    is_released: AtomicBool,
+    has_ended: AtomicBool,
+}
+
+impl BlockDevice for LateTrim {
+    fn info(&self) -> BlockDeviceInfo {
+        self.memory.info()
+    }
+
+    fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
+        self.memory.read(lba, blocks)
+    }
+
+    fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
+        self.memory.write(lba, data, fua)
+    }
+
+    fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        self.memory.write_zeroes(lba, blocks, fua)
+    }
+
+    fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
+        let (memory, handle, steps) =
+            (self.memory.clone(), self.handle.clone(), self.steps.clone());
+        Box::pin(async move {
+            steps.has_begun.store(true, Ordering::Release);
+            while !steps.is_released.load(Ordering::Acquire) {
+                handle.sleep(Nanos::from_millis(1)).await;
+            }
+            let trimmed = memory.trim(lba, blocks, fua).await;
+            steps.has_ended.store(true, Ordering::Release);
+            trimmed
+        })
+    }
+
+    fn flush(&self) -> BlockFuture<()> {
+        self.memory.flush()
+    }
+
+    fn extents(&self, lba: Lba, blocks: u64, most: usize) -> BlockFuture<Vec<Extent>> {
+        self.memory.extents(lba, blocks, most)
+    }
+}
+
+fn until(flag: &AtomicBool) {
+    while !flag.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+}
+
+/// A host that lost its connection repeats its commands on the next one, and goes on.
+#[test]
+fn a_late_change_does_not_undo_a_newer_one() {
+    let steps = Arc::new(Steps::default());
+    let told = steps.clone();
+    let late = move |handle: &Handle| {
+        let (memory, handle) = (MemoryDevice::new(1024), handle.clone());
+        let memory: Rc<dyn BlockDevice> = memory;
+        NvmeTcpDevice::Blocks(Rc::new(LateTrim { memory, handle, steps }))
+    };
+    serve(late, NvmeTcpLimits::default(), move |address| {
+        let (admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
+        // One range: attributes, blocks, first block.
+        let range = [&0_u32.to_le_bytes()[..], &8_u32.to_le_bytes(), &0_u64.to_le_bytes()].concat();
+        host.start(1, &HostCommand::new(0x09, 1, 0).dword(11, 1 << 2).with(&range));
+        until(&told.has_begun);
+        drop(admin);
+        host.send_and_expect_end(&[]);
+        let (_admin, controller) = admin_queue(address, Dialect::default());
+        let mut host = io_queue(address, Dialect::default(), controller, 1);
+        host.start(1, &HostCommand::blocks(0x01, 3, 1).with(&[7; 4096]));
+        told.is_released.store(true, Ordering::Release);
+        assert!(matches!(host.reply(), Reply::Completion { command: 1, status: 0, .. }));
+        until(&told.has_ended);
+        assert_eq!(host.read(&HostCommand::blocks(0x02, 3, 1)), [7; 4096]);
     });
 }
