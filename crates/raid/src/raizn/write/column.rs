@@ -173,7 +173,8 @@ impl Core {
 
     /// Finishes a member's zone, so that it takes no active zone of the drive. A member that does
     /// not do so is evicted: with every such zone it has one less for the others, until it refuses
-    /// writes and superblock records.
+    /// writes and superblock records. Where the redundancy does not cover that, the zone stays
+    /// active: its data can be read.
     pub(crate) async fn finish_column(
         self: &Rc<Self>,
         column: Column,
@@ -188,6 +189,9 @@ impl Core {
             && self.is_of_member(column, device)
         {
             mark(Mark::ZonedFinishRefused);
+            if self.state.borrow().array.check_spared(column).is_err() {
+                return;
+            }
             self.fail_member(column, status);
         }
     }
