@@ -128,10 +128,13 @@ impl Core {
     /// Starts relocation if there is need for it.
     pub(crate) fn run_reclaim(self: &Rc<Self>) {
         let mut state = self.state_mut();
+        if state.reclaim.is_running || state.stopped.is_some() {
+            return;
+        }
         let is_urgent = state.reclaim.waiting > 0;
         let has_work =
             state.victim(is_urgent).is_some() || state.lagging_zone(self.limits.reserve).is_some();
-        if state.reclaim.is_running || state.stopped.is_some() || !has_work {
+        if !has_work {
             return;
         }
         state.reclaim.is_running = true;
@@ -147,11 +150,14 @@ impl Core {
                 let garbage = state.victim(is_urgent).map(|zone| (zone, Reason::Garbage));
                 let victim = garbage.or_else(|| {
                     let lagging = state.lagging_zone(self.limits.reserve)?;
-                    state.reclaim.levelled = None;
                     mark(Mark::WearLevelled);
                     Some((lagging, Reason::Wear))
                 });
                 let victim = victim.filter(|_| state.stopped.is_none());
+                if state.reclaim.levelled == victim.map(|(zone, _)| zone) {
+                    // In its next use it holds other files.
+                    state.reclaim.levelled = None;
+                }
                 state.reclaim.is_running = victim.is_some();
                 victim
             };

@@ -262,6 +262,8 @@ impl Core {
                     if is_ours {
                         self.fail_writer(span.file, &error);
                     }
+                    // Its handle may be gone: nothing else would end it then.
+                    self.end_if_closed(span.file);
                     return self.writes_ended.open();
                 }
             };
