@@ -13,27 +13,25 @@ use std::rc::Rc;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::array::health::Members;
-use crate::array::repair::scrub::ScrubUnits;
 use crate::array::stop::StopReason;
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::zone_record::Junk;
-use crate::raizn::parity_log::relocated_most;
-use crate::raizn::recover::excess::{JUNK_RANGES_MOST, relocations};
-use crate::raizn::recover::repair::merged;
+use crate::raizn::recover::repair::{merged, relocated_most, relocations};
 use crate::raizn::stripe::Block;
 use crate::raizn::zone::Operation;
 use crate::scheme::{Column, ColumnSet};
+
+/// Junk ranges of a zone beyond which no block of it is moved: its record has to fit a block.
+const JUNK_RANGES_MOST: usize = 128;
 
 /// The outcome of moving a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relocated {
     Moved,
-    /// The member's log or the zone's record has no room.
-    NoRoom,
-    /// The member failed meanwhile.
-    MemberLost,
+    /// There is no room, or the member failed meanwhile.
+    Left,
 }
 
 impl Core {
@@ -49,16 +47,15 @@ impl Core {
         block: Block,
     ) -> Result<Relocated, StopReason> {
         let device = self.state.borrow().array.members[column.index()].device.clone();
-        let Some(device) = device else { return Ok(Relocated::MemberLost) };
-        let operation = match self.queue_relocation(zone, column, at, block, &device).await? {
-            Ok(operation) => operation,
-            Err(why) => return Ok(why),
+        let Some(device) = device else { return Ok(Relocated::Left) };
+        let Some(operation) = self.queue_relocation(zone, column, at, block, &device).await? else {
+            return Ok(Relocated::Left);
         };
         self.start_log_writer(column);
         self.logged(column, &operation).await;
         self.membership_settled().await;
         if !self.is_of_member(column, &device) {
-            return Ok(Relocated::MemberLost);
+            return Ok(Relocated::Left);
         }
         {
             let mut state = self.state.borrow_mut();
@@ -85,7 +82,7 @@ impl Core {
         self.flush_columns(of_column).await;
     }
 
-    /// Queues the record of a block once the log has room; an outcome if it never will, or if the
+    /// Queues the record of a block once the log has room; `None` if it never will, or if the
     /// member is lost.
     async fn queue_relocation(
         self: &Rc<Self>,
@@ -94,21 +91,21 @@ impl Core {
         at: u32,
         block: Block,
         device: &Rc<dyn ZonedDevice>,
-    ) -> Result<Result<Rc<Operation>, Relocated>, StopReason> {
+    ) -> Result<Option<Rc<Operation>>, StopReason> {
         loop {
-            self.check_scrub()?;
+            self.check_scrub_goes_on()?;
             if !self.is_of_member(column, device) {
-                return Ok(Err(Relocated::MemberLost));
+                return Ok(None);
             }
             {
                 let mut state = self.state.borrow_mut();
                 if !may_relocate(&state, zone, column) {
-                    return Ok(Err(Relocated::NoRoom));
+                    return Ok(None);
                 }
                 let log = &state.logs[column.index()];
-                // A header and the block.
-                if log.has_room(2, self.checkpoint_blocks_most(&state, column)) {
-                    return Ok(Ok(self.enqueue(&mut state, zone, column, at, block)));
+                // A header and the block: in the log, and in its checkpoint.
+                if log.has_room(2, self.checkpoint_blocks_most(&state, column) + 2) {
+                    return Ok(Some(self.enqueue(&mut state, zone, column, at, block)));
                 }
             }
             self.changed.wait().await;
@@ -139,10 +136,9 @@ impl Core {
     }
 }
 
-/// Whether the zone's record and the member's log have room for another relocated block. Half of
-/// the log's room is left to crashes: a start finishes zones of users whose junk has none.
+/// Whether the zone's record and the member's log have room for another relocated block.
 fn may_relocate(state: &State, zone: u32, column: Column) -> bool {
     let ranges = state.logical[zone as usize].record.junk.len();
-    let most = relocated_most(state.array.config.zone_capacity.0) / 2;
+    let most = relocated_most(state.array.config.zone_capacity.0);
     ranges < JUNK_RANGES_MOST && relocations(&state.logical, column) < most
 }
