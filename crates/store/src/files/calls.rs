@@ -40,8 +40,10 @@ impl Client {
     }
 
     pub(super) async fn space(&self) -> Result<Space, Failure> {
-        let (reply, _) = self.call(Request::Space, Bytes::new()).await?;
-        reply.space().ok_or_else(|| self.nonsense())
+        match self.call(Request::Space, Bytes::new()).await? {
+            (Reply::Space(space), _) => Ok(space),
+            _ => Err(self.nonsense()),
+        }
     }
 
     pub(super) async fn metadata(&self, path: &str) -> Result<Metadata, Failure> {

@@ -69,7 +69,7 @@ async fn run(session: &Session, request: Request, data: Bytes) -> Result<(Reply,
             Reply::Length { bytes: session.readers.get(file.0)?.length() }
         }
         Request::Stat { path } => Reply::Stat((&session.store.metadata(&path)?).into()),
-        Request::Space => session.store.space().into(),
+        Request::Space => Reply::Space(session.store.space()),
         request => name(&session.store, request).await?,
     };
     Ok((reply, Bytes::new()))

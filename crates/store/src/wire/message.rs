@@ -140,17 +140,22 @@ pub(crate) enum Reply {
     Entries {
         more: bool,
     },
-    Space {
-        capacity_bytes: u64,
-        live_bytes: u64,
-        free_bytes: u64,
-        zones: usize,
-        metadata_zones: usize,
-        empty_zones: usize,
-        open_zones: usize,
-        unusable_zones: usize,
-    },
+    Space(#[serde(with = "SpaceFields")] Space),
     Failed(Failure),
+}
+
+/// The fields of a [`Space`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Space")]
+struct SpaceFields {
+    capacity_bytes: u64,
+    live_bytes: u64,
+    free_bytes: u64,
+    zones: usize,
+    metadata_zones: usize,
+    empty_zones: usize,
+    open_zones: usize,
+    unusable_zones: usize,
 }
 
 /// A file or directory.
@@ -205,49 +210,6 @@ impl Stat {
         let Self { id, is_directory, length, modified, links, placement, extents } = self;
         let hints = placement.hints()?;
         Ok(Metadata { id: FileId(id), is_directory, length, modified, links, hints, extents })
-    }
-}
-
-impl From<Space> for Reply {
-    fn from(space: Space) -> Self {
-        Self::Space {
-            capacity_bytes: space.capacity_bytes,
-            live_bytes: space.live_bytes,
-            free_bytes: space.free_bytes,
-            zones: space.zones,
-            metadata_zones: space.metadata_zones,
-            empty_zones: space.empty_zones,
-            open_zones: space.open_zones,
-            unusable_zones: space.unusable_zones,
-        }
-    }
-}
-
-impl Reply {
-    /// The space of a reply that has it.
-    pub(crate) fn space(&self) -> Option<Space> {
-        match *self {
-            Self::Space {
-                capacity_bytes,
-                live_bytes,
-                free_bytes,
-                zones,
-                metadata_zones,
-                empty_zones,
-                open_zones,
-                unusable_zones,
-            } => Some(Space {
-                capacity_bytes,
-                live_bytes,
-                free_bytes,
-                zones,
-                metadata_zones,
-                empty_zones,
-                open_zones,
-                unusable_zones,
-            }),
-            _ => None,
-        }
     }
 }
 
