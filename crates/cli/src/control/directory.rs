@@ -40,12 +40,21 @@ pub(crate) fn listen(socket: PathBuf) -> Result<Listener, CliError> {
 
 /// The existing control sockets, including those of killed servers.
 pub(crate) fn sockets() -> Vec<PathBuf> {
-    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
-    let paths = entries.map(|entry| entry.path());
-    let mut sockets: Vec<_> =
-        paths.filter(|path| path.extension().is_some_and(|name| name == "sock")).collect();
+    let mut sockets: Vec<_> = with_extension("sock").collect();
     sockets.sort();
     sockets
+}
+
+/// Whether there is a socket of a file store, perhaps of a killed server.
+pub(crate) fn has_store_sockets() -> bool {
+    with_extension(STORE).next().is_some()
+}
+
+/// Files of the runtime directory.
+fn with_extension(extension: &str) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(directory()).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    paths.filter(move |path| path.extension().is_some_and(|name| name == extension))
 }
 
 /// `$ZONEWEAVE_RUNTIME_DIR`; else `/run/zoneweave` for root; else below `$XDG_RUNTIME_DIR`; else a

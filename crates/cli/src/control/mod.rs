@@ -35,7 +35,7 @@ use crate::job::Job;
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{
-    listen, socket_of, sockets, store_socket_of_array, store_socket_of_drive,
+    has_store_sockets, listen, socket_of, sockets, store_socket_of_array, store_socket_of_drive,
 };
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};

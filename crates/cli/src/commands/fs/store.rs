@@ -13,7 +13,9 @@ use zoneweave_runtime::Nanos;
 use zoneweave_store::{Client, Code, Place, Store, Target};
 
 use crate::commands::serve::tell_report;
-use crate::control::{self, socket_of, store_socket_of_array, store_socket_of_drive};
+use crate::control::{
+    self, has_store_sockets, socket_of, store_socket_of_array, store_socket_of_drive,
+};
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::output::Output;
@@ -129,6 +131,10 @@ fn run_at<T>(
 /// # Errors
 /// If it does not answer, or serves other drives: copies have the same UUIDs.
 fn server_of(session: &Session, drives: &[PathBuf]) -> Result<Option<Client>, CliError> {
+    // The common case, in which the drives need not be surveyed twice.
+    if !has_store_sockets() {
+        return Ok(None);
+    }
     let socket = match (find(session, drives)?, drives) {
         (Some(found), _) => Some(store_socket_of_array(found.membership.config.array)),
         (None, [drive]) => store_socket_of_drive(drive),
