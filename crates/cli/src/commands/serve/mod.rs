@@ -44,6 +44,7 @@ pub(crate) use place::StorePlace;
 use shards::Others;
 use stop::{Stop, end_if_stopped};
 pub(crate) use store::tell_report;
+pub(crate) use zoned::ZonedStart;
 
 #[derive(Subcommand)]
 pub(crate) enum Verb {
@@ -333,7 +334,7 @@ fn few_descriptors(error: CliError) -> CliError {
 /// The lowest rebuild rate, in bytes per second: 1 TB takes eleven days at it.
 const LEAST_RATE: u64 = 1 << 20;
 
-pub(crate) fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
+fn parse_rate(text: &str) -> Result<NonZeroU64, String> {
     let bytes = parse_bytes(text)?;
     let slow = || format!("{bytes} bytes per second is too slow for a rebuild: use 1M or more");
     NonZeroU64::new(bytes).filter(|bytes| bytes.get() >= LEAST_RATE).ok_or_else(slow)

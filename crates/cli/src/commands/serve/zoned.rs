@@ -1,5 +1,6 @@
 //! Serves an array with a zoned volume: as a zoned disk of the kernel, and to `zoneweave zoned`.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -46,6 +47,13 @@ pub(crate) struct Zoned {
     /// number]
     #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true)]
     pub(super) ublk: Option<Option<u32>>,
+    #[command(flatten)]
+    start: ZonedStart,
+}
+
+/// How the array of a zoned volume is started.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ZonedStart {
     /// Start without this drive, which takes it out of service; `any`: without all drives that
     /// cannot be opened. By default one such drive refuses the start
     #[arg(long, value_name = "DRIVE|any")]
@@ -60,13 +68,20 @@ pub(crate) struct Zoned {
     /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)
     /// [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
-    rebuild_limit: Option<std::num::NonZeroU64>,
+    rebuild_limit: Option<NonZeroU64>,
 }
 
 impl Zoned {
     /// The request in the form that all servers share.
     pub(super) fn array(&self) -> Served {
-        let Self { drives, without, wait, force, rebuild_limit, .. } = self.clone();
+        self.start.clone().of(self.drives.clone())
+    }
+}
+
+impl ZonedStart {
+    /// The request to start these drives.
+    pub(crate) fn of(self, drives: Vec<PathBuf>) -> Served {
+        let Self { without, wait, force, rebuild_limit } = self;
         Served { drives, without, wait, force, rebuild_limit, ..Served::default() }
     }
 }
