@@ -213,7 +213,8 @@ class FileSystem : public rocksdb::FileSystem {
     return status;
   }
 
-  // A file has one writer, whatever its path and whichever process of a served store has it.
+  // The store opens a file for one writer. The lock so holds for every path of the file, and between
+  // the processes of a served store.
   IOStatus LockFile(const std::string& path, const IOOptions&, rocksdb::FileLock** lock,
                     IODebugContext*) override {
     *lock = nullptr;

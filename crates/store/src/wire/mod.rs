@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Each message is a frame with a tag; a reply has the tag of its request. The server greets first.
-//! Messages are JSON, as those of control sockets are. Bytes of files stay outside of it.
+//! Messages are JSON, as on control sockets. File contents follow their message as raw bytes.
 //!
 //! Fault model: the peer is hostile. A frame announces its size before anything is kept of it, and
 //! both parts have limits. A message that does not parse ends the connection.
