@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    array, bench, characterize, completions, demo, doctor, emu, experiment, fs, inspect, man,
-    quickstart, replay, serve, simulate, soak, zoned, zones,
+    array, bench, characterize, completions, config, demo, doctor, emu, experiment, fs, inspect,
+    man, quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
 
@@ -38,6 +38,9 @@ pub(crate) enum Verb {
     /// Serve a volume over NBD, NVMe/TCP, ublk, vhost-user or FUSE
     #[command(subcommand)]
     Serve(serve::Verb),
+    /// Check the configuration file, which names volumes for `zoneweave serve named`
+    #[command(subcommand)]
+    Config(config::Verb),
     /// Read, write and manage the zones of a zoned volume that is not served
     #[command(subcommand)]
     Zoned(zoned::Verb),

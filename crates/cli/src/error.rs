@@ -116,6 +116,21 @@ pub(crate) enum CliError {
     /// `option` is without its dashes, or an argument in angle brackets.
     #[error("{}{option}: {problem}", if option.starts_with('<') { "" } else { "--" })]
     Usage { option: &'static str, problem: String },
+    /// Each with its file and line.
+    #[error("{}", problems.join("\n"))]
+    Config { problems: Vec<String> },
+    #[error(
+        "{} has no table [volume.{name}]{}", path.display(),
+        if volumes.is_empty() { String::new() } else { format!("; its volumes: {}", volumes.join(", ")) }
+    )]
+    NoVolume { path: PathBuf, name: String, volumes: Vec<String> },
+    #[error(
+        "no drive of array {array} was found among the zoned drives of this machine: name its drives, \
+         or folders to search (`zoneweave array list` shows the array of each drive)"
+    )]
+    NoSuchArray { array: String },
+    #[error("two arrays are called {name}: name one by its UUID ({})", arrays.join(", "))]
+    SameName { name: String, arrays: [String; 2] },
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },
     #[error(
@@ -375,6 +390,8 @@ impl CliError {
             Self::Open(OpenError::Array(AssemblyError::NoArray))
             | Self::OpenZoned(raizn::OpenError::Assembly(AssemblyError::NoArray))
             | Self::NoArray
+            | Self::NoSuchArray { .. }
+            | Self::NoVolume { .. }
             | Self::NotZoned
             | Self::OpenStore(zoneweave_filestore::OpenError::NoStore)
             | Self::NoScrub
@@ -421,6 +438,7 @@ impl CliError {
             | Self::OtherShard { .. }
             | Self::SeveralShards { .. }
             | Self::SeveralArrays { .. }
+            | Self::SameName { .. }
             | Self::HoldsStore { .. }
             | Self::StoreInTheWay { .. }
             | Self::ZonedServed { .. }
@@ -437,6 +455,7 @@ impl CliError {
             | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
             | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
+            | Self::Config { .. }
             | Self::HidesMetadata { .. }
             | Self::NoFormerDrive { .. }
             | Self::GivenTwice { .. } => Exit::Usage,

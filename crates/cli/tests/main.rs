@@ -11,6 +11,7 @@ mod making;
 mod nvme_tcp;
 mod rest;
 mod returning;
+mod service;
 mod serving;
 mod soaking;
 mod starting;

@@ -4,6 +4,7 @@ pub(crate) mod array;
 pub(crate) mod bench;
 pub(crate) mod characterize;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emu;
@@ -33,6 +34,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Emu(verb) => emu::run(verb, output),
         Verb::Array(verb) => array::run(verb, output),
         Verb::Serve(verb) => serve::run(verb, output),
+        Verb::Config(verb) => config::run(verb, output),
         Verb::Fs(verb) => fs::run(verb, output),
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),

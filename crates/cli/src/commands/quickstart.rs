@@ -14,7 +14,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 
 use super::array::create::{self, Durability, Level};
 use super::emu::{self, Made, create_quietly, drive_paths};
-use super::serve::{Nbd, Served, serve_nbd, uri};
+use super::serve::{ByName, Nbd, Served, serve_nbd, uri};
 use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -78,6 +78,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         spare: Vec::new(),
         rebuild_limit: None,
         drives: drives.clone(),
+        by_name: ByName::default(),
         force: false,
         index_memory: None,
         whole_index: false,

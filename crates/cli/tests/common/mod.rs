@@ -124,10 +124,47 @@ impl Place {
         self.start(&format!("fs serve {words}"), "ready")
     }
 
+    /// Serves a volume of a configuration file over NBD.
+    pub(crate) fn serve_named(&self, words: &str) -> Server {
+        self.start(&format!("serve named {words}"), "nbdinfo '")
+    }
+
     /// Starts a server; returns when it has announced something.
-    fn start(&self, words: &str, announces: &str) -> Server {
-        let mut child =
-            self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn start(&self, words: &str, announces: &str) -> Server {
+        self.starting(self.command(words)).until(announces)
+    }
+
+    /// Starts a server by a command.
+    pub(crate) fn starting(&self, mut command: Command) -> Starting {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Starting { child, socket: self.path("s.sock") }
+    }
+
+    /// Starts a server; returns when a line of its messages says something.
+    pub(crate) fn spawn(&self, words: &str, says: &str) -> Starting {
+        let mut starting = self.starting(self.command(words));
+        let mut stderr = starting.child.stderr.take().unwrap();
+        let (mut said, mut byte) = (Vec::new(), [0]);
+        while !String::from_utf8_lossy(&said).contains(says) {
+            let read = stderr.read(&mut byte).unwrap();
+            assert!(read > 0, "the server ended: {}", String::from_utf8_lossy(&said));
+            said.extend(byte);
+        }
+        starting.child.stderr = Some(stderr);
+        starting
+    }
+}
+
+/// A server that starts.
+pub(crate) struct Starting {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Starting {
+    /// Waits until the server has announced something.
+    pub(crate) fn until(self, announces: &str) -> Server {
+        let Self { mut child, socket } = self;
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut announced = String::new();
         while !announced.contains(announces) {
@@ -138,7 +175,7 @@ impl Place {
                 panic!("the server ended: {announced}{stderr}");
             }
         }
-        Server { child, _stdout: stdout, announced, socket: self.path("s.sock") }
+        Server { child, _stdout: stdout, announced, socket }
     }
 }
 

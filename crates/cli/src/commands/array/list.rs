@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,7 +18,8 @@ use zoneweave_zoned::{Status, ZoneState};
 
 use super::status::parse_status;
 use crate::control::{Answer, ask_all, socket_of, sockets};
-use crate::drives::paths::{natural_order, same_file};
+use crate::drives::candidates::files;
+use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
@@ -147,29 +147,6 @@ pub(crate) fn run(request: &List, output: &Output) -> Result<Exit, CliError> {
     let listed = Listed { drives };
     output.result("array-list", &listed, |output| tell(&listed, output));
     Ok(if missing.is_some() { Exit::NotFound } else { Exit::Done })
-}
-
-/// The files given, and the files in the directories given, in order.
-fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
-    let mut files = Vec::new();
-    for path in paths {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let failed =
-            |error| CliError::File { path: path.clone(), action: "list the directory", error };
-        let mut found = Vec::new();
-        for entry in fs::read_dir(path).map_err(failed)? {
-            let entry = entry.map_err(failed)?.path();
-            if entry.is_file() {
-                found.push(entry);
-            }
-        }
-        found.sort_by(|one, other| natural_order(one, other));
-        files.extend(found);
-    }
-    Ok(files)
 }
 
 /// Describes a drive by its own contents; with its newest record if it is a member.

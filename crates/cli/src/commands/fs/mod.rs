@@ -5,12 +5,12 @@ mod data;
 mod list;
 mod mkfs;
 mod names;
-mod serve;
 mod space;
 mod store;
 
 use clap::Subcommand;
 
+use crate::commands::serve;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -42,7 +42,7 @@ pub(crate) enum Verb {
     /// Verify every block of a store that is not in use, and its metadata
     Check(check::Check),
     /// Keep a store open for RocksDB and for `zoneweave fs`, until SIGTERM, SIGINT or SIGHUP
-    Serve(serve::Serve),
+    Serve(serve::StoreServer),
 }
 
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
@@ -58,6 +58,6 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Mkdir(make) => names::make_directories(&make, output),
         Verb::Ln(link) => names::link(&link, output),
         Verb::Check(check) => check::run(&check, output),
-        Verb::Serve(request) => serve::run(request, output),
+        Verb::Serve(request) => serve::serve_store(request, output),
     }
 }

@@ -51,6 +51,38 @@ pub(super) struct Fronts<'a> {
 }
 
 impl Places {
+    /// The front ends of both.
+    ///
+    /// # Errors
+    /// If both have one that a volume can have once.
+    pub(super) fn and(self, other: Self) -> Result<Self, CliError> {
+        fn one<T>(
+            name: &'static str,
+            own: Option<T>,
+            other: Option<T>,
+        ) -> Result<Option<T>, CliError> {
+            match (own, other) {
+                (Some(_), Some(_)) => Err(usage(name)("is given twice".to_owned())),
+                (own, other) => Ok(own.or(other)),
+            }
+        }
+        let Self { endpoints, export, ublk, vhost_user, fuse, nvme_tcp, store } = other;
+        Ok(Self {
+            endpoints: self.endpoints.into_iter().chain(endpoints).collect(),
+            export: one("export", self.export, export)?,
+            ublk: one("ublk", self.ublk, ublk)?,
+            vhost_user: one("vhost-user", self.vhost_user, vhost_user)?,
+            fuse: one("fuse", self.fuse, fuse)?,
+            nvme_tcp: one("nvme-tcp", self.nvme_tcp, nvme_tcp)?,
+            store: one("store", self.store, store)?,
+        })
+    }
+
+    /// Whether a file store is served, which shares its zones with no other front end.
+    pub(super) const fn has_store(&self) -> bool {
+        self.store.is_some()
+    }
+
     /// Whether there is no front end, which only zoned volumes can be served without.
     pub(super) fn are_none(&self) -> bool {
         let Self { endpoints, export: _, ublk, vhost_user, fuse, nvme_tcp, store: _ } = self;

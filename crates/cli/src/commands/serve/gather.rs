@@ -1,4 +1,5 @@
-//! The drives to start with: those given, and those that appear in time.
+//! The drives to start with: those given, or those of the array that was named, and those that
+//! appear in time.
 //!
 //! At boot, drives appear one after the other. After a start that waits for none of them, the first
 //! write takes the late ones out of service.
@@ -12,7 +13,7 @@ use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::format::{MemberState, MemberUuid};
 use zoneweave_runtime::Nanos;
 
-use super::Served;
+use super::options::Served;
 use super::stop::Stop;
 use crate::drives::membership::membership_of;
 use crate::drives::paths::same_file;
@@ -34,11 +35,12 @@ pub(super) fn gather(
     output: &Output,
 ) -> Result<Vec<PathBuf>, CliError> {
     let left_out = |path: &&PathBuf| request.without.iter().any(|other| same_file(path, other));
-    let mut drives: Vec<_> =
-        request.drives.iter().filter(|path| !left_out(path)).cloned().collect();
-    if drives.is_empty() {
-        return Err(CliError::NoArray);
-    }
+    let mut search = request.by_name.search();
+    let mut drives = match &mut search {
+        Some(search) => search.next(stop.session)?,
+        None => request.drives.clone(),
+    };
+    drives.retain(|path| !left_out(&path));
     let handle = &stop.session.handle;
     let limit = Nanos(u64::try_from(request.wait.as_nanos()).unwrap_or(u64::MAX));
     let since = handle.now();
@@ -46,18 +48,24 @@ pub(super) fn gather(
     while handle.now().since(since) < limit {
         let late: Vec<_> = drives.iter().filter(|path| !path.exists()).cloned().collect();
         let missing = if late.is_empty() { missing_members(stop, &drives)? } else { Vec::new() };
-        if late.is_empty() && missing.is_empty() {
+        let none_yet = drives.is_empty() && search.is_some();
+        if late.is_empty() && missing.is_empty() && !none_yet {
             break;
         }
         if !told {
             told = true;
-            let subject = match late.is_empty() {
-                true => format!("{} members that were not given", missing.len()),
-                false => format::words(&late),
+            let subject = match (&search, late.is_empty()) {
+                (Some(search), _) if drives.is_empty() => format!("array {}", search.array()),
+                (_, true) => format!("{} members that were not given", missing.len()),
+                (_, false) => format::words(&late),
             };
             output.note(format_args!("waiting for {subject}"));
         }
-        let found = appeared(stop, &drives, &missing, &left_out)?;
+        let mut found = match &mut search {
+            Some(search) => search.next(stop.session)?,
+            None => appeared(stop, &drives, &missing, &left_out)?,
+        };
+        found.retain(|path| !left_out(&path));
         if !found.is_empty() {
             output.note(format_args!("found {}", format::words(&found)));
             drives.extend(found);
@@ -65,7 +73,11 @@ pub(super) fn gather(
         }
         stop.run(handle.sleep(LOOKING))?;
     }
-    Ok(drives)
+    match (drives.is_empty(), search) {
+        (false, _) => Ok(drives),
+        (true, None) => Err(CliError::NoArray),
+        (true, Some(search)) => Err(CliError::NoSuchArray { array: search.array().to_owned() }),
+    }
 }
 
 /// The newest record of a drive.

@@ -11,7 +11,7 @@ use zoneweave_linux::nvme_tcp::{
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::Served;
+use super::options::Served;
 use crate::error::{CliError, usage};
 use crate::format::word;
 use crate::output::Output;

@@ -7,7 +7,7 @@ use zoneweave_raid::log::{DriveRole, survey};
 use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::ZonedDeviceExt;
 
-use super::{LEAST_INDEX_MEMORY, Served};
+use super::options::{LEAST_INDEX_MEMORY, Served};
 use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
 use crate::error::{CliError, usage};

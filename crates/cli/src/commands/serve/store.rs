@@ -15,9 +15,9 @@ use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_store::{PlaceError, StoreServer};
 use zoneweave_zoned::ZonedDevice;
 
-use super::Served;
 use super::descriptors;
 use super::fronts::{STORE, look, unix_path};
+use super::options::Served;
 use super::place::StorePlace;
 use super::stop::Stop;
 use crate::control::{listen, store_socket_of_array, store_socket_of_drive};

@@ -16,9 +16,10 @@ use zoneweave_zoned::ZonedDevice;
 
 use super::fronts::{Places, identity, start_ublk, stop_ublk};
 use super::nvme_tcp::Subsystem;
+use super::options::{ByName, Served, parse_rate};
 use super::stop::Stop;
 use super::store::ServedStore;
-use super::{Served, announce, descriptors, few_descriptors, parse_rate};
+use super::{announce, descriptors, few_descriptors};
 use crate::control::{ControlServer, ControlSocket, ZonedFronts, ZonedService};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -41,7 +42,7 @@ const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Zoned {
     /// Drives of the array, in any order
-    #[arg(value_name = "DRIVE", required = true)]
+    #[arg(value_name = "DRIVE", required_unless_present = "array")]
     drives: Vec<PathBuf>,
     /// Also serve the volume as the zoned kernel disk /dev/ublkbN [default N: the first free
     /// number]
@@ -54,6 +55,8 @@ pub(crate) struct Zoned {
 /// How the array of a zoned volume is started.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ZonedStart {
+    #[command(flatten)]
+    by_name: ByName,
     /// Start without this drive, which takes it out of service; `any`: without all drives that
     /// cannot be opened. By default one such drive refuses the start
     #[arg(long, value_name = "DRIVE|any")]
@@ -81,8 +84,8 @@ impl Zoned {
 impl ZonedStart {
     /// The request to start these drives.
     pub(crate) fn of(self, drives: Vec<PathBuf>) -> Served {
-        let Self { without, wait, force, rebuild_limit } = self;
-        Served { drives, without, wait, force, rebuild_limit, ..Served::default() }
+        let Self { by_name, without, wait, force, rebuild_limit } = self;
+        Served { drives, by_name, without, wait, force, rebuild_limit, ..Served::default() }
     }
 }
 

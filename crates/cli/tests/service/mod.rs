@@ -1,0 +1,3 @@
+//! Servers as services: volumes by name.
+
+mod named;
