@@ -3,7 +3,7 @@
 # load, and another one rebuilt.
 # drives: zns zns zns zns zns disk
 # modules: ublk_drv crc32c_generic xxhash_generic blake2b_generic btrfs zonefs
-# tools: blkzone dd fio mkfs.btrfs btrfs
+# tools: blkzone dd fio mkfs.btrfs btrfs fresh_memory
 # limit: 900
 
 DRIVES="/drives/zns0 /drives/zns1 /drives/zns2 /drives/zns3"
@@ -136,6 +136,11 @@ case "$(recall)" in
     echo 3 >/proc/sys/vm/drop_caches
     check "everything is there from the new drive" has_files one
     check "also what was written since" has_files two
+    for _ in 1 2 3 4; do
+      echo 3 >/proc/sys/vm/drop_caches
+      check "and again" has_files two
+    done
+    check "reads changed nobody else's memory" fresh_memory
     check "btrfs is put away" umount /mnt
     check "btrfs is in order" btrfs check $DISK
     check "the server stops" stop_serving

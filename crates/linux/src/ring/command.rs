@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 use io_uring::opcode;
-use zoneweave_zoned::AlignedBuffer;
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES};
 
 use super::held::{CommandMemory, Gather, Held, PIECES_MAX, Side};
 use super::reactor::{Descriptor, OnDrop, Ring};
@@ -82,6 +82,18 @@ impl Side {
         }
     }
 
+    /// Makes the pages that the drive is to fill this process's own, by a write to each.
+    ///
+    /// Some kernels take the memory for the metadata of a read for memory that the drive only reads
+    /// ("block: flip iter directions in `blk_rq_integrity_map_user()`"). If nothing was written to
+    /// a page yet, the drive then fills the page of zeros that all processes share: the next
+    /// command overwrites the metadata, and fresh memory of every process holds it.
+    fn own_pages(&mut self) {
+        if let Self::In(buffer, bytes) = self {
+            buffer.as_mut()[..*bytes].chunks_mut(BLOCK_BYTES).for_each(|page| page[0] = 0);
+        }
+    }
+
     fn place(&mut self) -> Place {
         let length = |bytes: usize| u32::try_from(bytes).expect("a command's bytes fit 32 bits");
         match self {
@@ -121,7 +133,8 @@ impl Ring {
     /// If the ring's entries are small (see [`Ring::take_commands`]), or metadata is in pieces.
     pub(crate) async fn command(&self, drive: &Descriptor, command: DeviceCommand) -> CommandDone {
         let DeviceCommand { opcode, namespace, dwords, data, metadata, timeout_ms } = command;
-        let memory = CommandMemory { data: Side::new(data), metadata: Side::new(metadata) };
+        let mut memory = CommandMemory { data: Side::new(data), metadata: Side::new(metadata) };
+        memory.metadata.own_pages();
         let held = Held::Command(memory);
         let (operation, entry) = self.begin(drive, held, OnDrop::Abandon, |descriptor, held| {
             let memory = held.command();
@@ -170,7 +183,23 @@ fn encode(
 
 #[cfg(test)]
 mod tests {
+    use zoneweave_zoned::BlockCount;
+
     use super::*;
+
+    /// A zoned volume without a drive failed reads of sound blocks, and later any program of the
+    /// machine crashed: Linux let the drive write metadata to the page of zeros.
+    #[test]
+    fn pages_for_metadata_are_written_to_first() {
+        let mut buffer = AlignedBuffer::unfilled(BlockCount(4));
+        buffer.as_mut().fill(7);
+        let mut side = Side::new(Lent::In(buffer, 2 * BLOCK_BYTES + 64));
+        side.own_pages();
+        let Side::In(buffer, _) = side else { unreachable!("made above") };
+        let first_bytes: Vec<u8> =
+            buffer.as_ref().chunks(BLOCK_BYTES).map(|page| page[0]).collect();
+        assert_eq!(first_bytes, [0, 0, 0, 7]);
+    }
 
     #[test]
     fn fields_are_where_the_kernel_reads_them() {
