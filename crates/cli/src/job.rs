@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::log::ScrubReport;
+use zoneweave_zoned::BLOCK_BYTES;
 
 /// Progress of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -146,16 +147,76 @@ pub(crate) struct Scrubbed {
     pub stopped: bool,
 }
 
-impl Scrubbed {
+/// What a scrub found, on any kind of volume.
+pub(crate) trait Findings {
+    /// Slots that were not read, or not all of them.
+    fn unread_slots(&self) -> &[u8];
+
+    /// Blocks that were not read, for a reason other than damage.
+    fn failed_reads(&self) -> u64;
+
+    /// Whether it was stopped before its end.
+    fn stopped(&self) -> bool;
+
+    /// The findings in a line, for the log.
+    fn line(&self) -> String;
+
     /// Why it is incomplete, if it is.
-    pub(crate) fn incomplete(&self) -> Option<String> {
-        let slots = &self.unread_slots;
+    fn incomplete(&self) -> Option<String> {
+        let slots = self.unread_slots();
         let unread = (!slots.is_empty())
             .then(|| format!("{} not read, for want of a drive", crate::format::slots(slots)));
-        let stopped = self.stopped.then(|| "it was stopped before its end".to_owned());
-        let both: Vec<_> = unread.into_iter().chain(stopped).collect();
-        (!both.is_empty()).then(|| both.join("; "))
+        let failed = (self.failed_reads() > 0)
+            .then(|| format!("{} blocks not read, as their reads failed", self.failed_reads()));
+        let stopped = self.stopped().then(|| "it was stopped before its end".to_owned());
+        let all: Vec<_> = [unread, failed, stopped].into_iter().flatten().collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
+
+    /// The outcome of the job.
+    fn outcome(&self) -> String {
+        let found = self.line();
+        match self.incomplete() {
+            Some(why) => format!("{found}; INCOMPLETE: {why}"),
+            None => found,
+        }
+    }
+}
+
+impl Findings for Scrubbed {
+    fn unread_slots(&self) -> &[u8] {
+        &self.unread_slots
+    }
+
+    fn failed_reads(&self) -> u64 {
+        0
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn line(&self) -> String {
+        let (read, lost) = (blocks(self.blocks), self.unrepairable + self.lost_before);
+        match (self.damaged, lost, self.parity_mismatches) {
+            (0, 0, 0) if self.incomplete().is_some() => {
+                format!("ended: {read} verified, no damage in what was read")
+            }
+            (0, 0, 0) => format!("ended: {read} verified, no damage"),
+            (damaged, 0, 0) => format!("ended: {read} verified, {} repaired", blocks(damaged)),
+            (damaged, lost, mismatches) => format!(
+                "ended: {read} verified, {} damaged, {} lost, {mismatches} stripes do not match \
+                 their parity",
+                blocks(damaged),
+                blocks(lost)
+            ),
+        }
+    }
+}
+
+/// The size of so many blocks.
+pub(crate) fn blocks(count: u64) -> String {
+    crate::format::bytes(count * BLOCK_BYTES as u64)
 }
 
 impl From<ScrubReport> for Scrubbed {

@@ -51,8 +51,13 @@ fn a_drive_is_failed_replaced_and_rebuilt_by_the_server() {
     let status = place.run("--json array status d/drive4").exits(0).document("array-status");
     assert_eq!(status["server"]["zoned"]["zones"]["closed"], 1);
     assert_eq!(status["server"].get("segments_total"), None);
-    place.run("array fail d/drive0 --slot 0").exits(0);
     place.run("array scrub d/drive4").exits(0).says("no damage");
+    place.run("array fail d/drive0 --slot 0").exits(0);
+    // It had said that there was no damage.
+    let scrub = place.run("array scrub d/drive4").exits(7);
+    scrub.says("no damage in what was read").says("INCOMPLETE: slot 0 not read");
+    let jobs = place.run("array jobs d/drive4").exits(0);
+    jobs.says("incomplete").says("slot 0 not read").says("no damage");
     assert!(server.stop().contains("all acknowledged writes are on the drives"));
     // Of the four drives now, the array can do without the first.
     assert!(read(&place, "d/drive4 d/drive2 d/drive3", 3) == data);
@@ -71,6 +76,44 @@ fn a_server_that_is_killed_leaves_a_volume_that_starts_again() {
     place.run("array replace d/drive1 --slot 3 --with d/drive5").exits(0).says("HEALTHY");
     server.stop();
     assert!(read(&place, "d/drive0 d/drive1 d/drive2 d/drive5", 0) == data);
+}
+
+/// A scrub of a zoned volume took no orders, and several waited for each other.
+#[test]
+fn a_scrub_of_a_served_volume_takes_orders() {
+    let place = with_volume();
+    for zone in 0..4 {
+        write(&place, MEMBERS, zone, &pattern(zone.into(), 6 << 20));
+    }
+    let server = place.serve_zoned(&format!("{MEMBERS} --rebuild-limit 1MiB"));
+    place.run("array scrub d/drive0 --stop").exits(3).complains("no scrub runs");
+    let mut replace = place
+        .command("array replace d/drive0 --slot 2 --with d/drive4 --yes-destroy")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let phase = |kind: &str| {
+        let jobs = place.run("--json array jobs d/drive0").exits(0).document("array-jobs");
+        let jobs = jobs["jobs"].as_array().unwrap().clone();
+        let job = jobs.into_iter().find(|job| job["kind"] == kind);
+        job.map_or(String::new(), |job| job["phase"].as_str().unwrap().to_owned())
+    };
+    while phase("rebuild") != "running" {}
+    let mut scrub = place.command("array scrub d/drive0");
+    let scrub = scrub.stdout(Stdio::piped()).spawn().unwrap();
+    while phase("scrub") != "queued" {}
+    place.run("array scrub d/drive0").exits(4).complains("a scrub is queued already");
+    place.run("array scrub d/drive0 --pause").exits(0);
+    assert_eq!(phase("scrub"), "paused");
+    place.run("array scrub d/drive0 --resume").exits(0);
+    place.run("array scrub d/drive0 --stop").exits(0);
+    let ended = scrub.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(7), "{}", String::from_utf8_lossy(&ended.stdout));
+    assert!(String::from_utf8_lossy(&ended.stdout).contains("stopped before its end"));
+    assert_eq!(phase("scrub"), "incomplete");
+    replace.kill().unwrap();
+    replace.wait().unwrap();
+    server.stop();
 }
 
 /// A rebuild that a killed server had begun goes on in the next one.

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
 
-use zoneweave_raid::log::{MemberHealth, MemberStatus};
-use zoneweave_runtime::Nanos;
+use zoneweave_raid::log::{JobState, MemberHealth, MemberStatus};
+use zoneweave_runtime::{Handle, Nanos};
 
 use super::slots::Slots;
 use crate::error::CliError;
-use crate::job::{Job, JobKind, JobPhase, JobStatus, Scrubbed};
+use crate::job::{Findings, Job, JobKind, JobPhase, JobStatus};
 use crate::status::WaitingStatus;
 
 /// Ended jobs that a server remembers.
@@ -55,7 +55,7 @@ impl Current<'_> {
             jobs.push(begun(kind, waiting.slot, waiting.drive));
         }
         if let Some((phase, progress)) = scrub {
-            // The segments are counted when it begins.
+            // The segments or zones are counted when it begins.
             let progress = Some(progress).filter(|progress| progress.total > 0);
             jobs.push(JobStatus { progress, ..JobStatus::of(JobKind::Scrub, phase) });
         }
@@ -95,20 +95,33 @@ impl Jobs {
         self.remember(status, now);
     }
 
-    /// Remembers the end of a scrub.
-    pub(super) fn scrub_ended(
+    /// Runs a scrub of a volume, remembers its end and notes both; `state` is that of the volume's
+    /// scrub, if there is one.
+    ///
+    /// # Errors
+    /// If there is a scrub already, and those of the volume.
+    pub(super) async fn scrub<F: Findings>(
         &self,
-        now: Nanos,
-        result: &Result<Scrubbed, CliError>,
-        outcome: String,
-    ) {
-        let phase = match result {
-            Err(_) => JobPhase::Failed,
-            Ok(found) if found.incomplete().is_some() => JobPhase::Incomplete,
-            Ok(_) => JobPhase::Done,
+        clock: &Handle,
+        state: Option<JobState>,
+        scrub: impl Future<Output = Result<F, CliError>>,
+        note: impl Fn(&str),
+    ) -> Result<F, CliError> {
+        // The volume enters a scrub before another request is answered.
+        if let Some(state) = state {
+            return Err(CliError::ScrubRuns { state: JobPhase::from(state).word() });
+        }
+        note("scrub: begins");
+        let found = scrub.await;
+        let (phase, outcome) = match &found {
+            Err(error) => (JobPhase::Failed, format!("failed: {error}")),
+            Ok(found) if found.incomplete().is_some() => (JobPhase::Incomplete, found.outcome()),
+            Ok(found) => (JobPhase::Done, found.outcome()),
         };
+        note(&format!("scrub: {outcome}"));
         let outcome = Some(outcome);
-        self.remember(JobStatus { outcome, ..JobStatus::of(JobKind::Scrub, phase) }, now);
+        self.remember(JobStatus { outcome, ..JobStatus::of(JobKind::Scrub, phase) }, clock.now());
+        found
     }
 
     fn remember(&self, status: JobStatus, now: Nanos) {

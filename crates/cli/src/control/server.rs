@@ -26,14 +26,19 @@ use crate::status::ArrayStatus;
 use crate::wait::until;
 
 /// Clients served at once; more wait in the kernel.
-const CONNECTIONS: u64 = 16;
+const CONNECTIONS: u64 = 32;
 
 /// Commands to zones at once. Their work goes on if a client disconnects, so these count as well:
 /// drives that hang must not fill the memory.
 const ZONE_COMMANDS: u64 = 16;
 
+/// Jobs of hours at once, most of which wait for another one.
+const JOBS: u64 = 8;
+
 /// Other requests at once, such as the one to fail a drive that hangs.
 const OTHER_REQUESTS: u64 = 64;
+
+const _: () = assert!(ZONE_COMMANDS + JOBS < CONNECTIONS, "places for other requests");
 
 /// Time limit for a client to send its request.
 const REQUEST_TIME: Nanos = Nanos::from_secs(10);
@@ -131,18 +136,26 @@ struct Connections {
 #[derive(Clone)]
 struct Work {
     zones: Semaphore,
+    jobs: Semaphore,
     others: Semaphore,
 }
 
 impl Work {
     fn new() -> Self {
-        Self { zones: Semaphore::new(ZONE_COMMANDS), others: Semaphore::new(OTHER_REQUESTS) }
+        Self {
+            zones: Semaphore::new(ZONE_COMMANDS),
+            jobs: Semaphore::new(JOBS),
+            others: Semaphore::new(OTHER_REQUESTS),
+        }
     }
 
     /// Admits a request until the result is dropped; `None` if there are too many.
     fn admit(&self, request: &Request) -> Option<Permit> {
         match request {
             Request::Zones { .. } => self.zones.try_acquire(),
+            Request::Scrub | Request::Replace { .. } | Request::Online { .. } => {
+                self.jobs.try_acquire()
+            }
             _ => self.others.try_acquire(),
         }
     }

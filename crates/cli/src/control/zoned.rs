@@ -1,6 +1,8 @@
-//! The requests to a server of a zoned volume: status, fail, replace, and commands to its zones.
+//! The requests to a server of a zoned volume: status, fail, replace, scrub, jobs, and commands to
+//! its zones.
 
 mod replace;
+mod scrub;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt::Display;
@@ -18,19 +20,18 @@ use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
-use super::jobs::{Current, Jobs};
+use super::jobs::Jobs;
 use super::service::remote_result;
 use super::slots::Slots;
 use super::watch::{Checked, Pace};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
-use crate::job::{Job, JobKind, JobStatus};
+use crate::job::{Job, JobKind};
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, as_member, served_zoned_status};
 use crate::wait::until;
-use crate::zoned::Scrubbed;
 
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
@@ -155,12 +156,15 @@ impl ZonedService {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
-            Request::Scrub => remote_result(&Scrubbed::from(self.volume.scrub().await?)),
+            Request::Scrub => remote_result(&self.scrub().await?),
+            Request::OrderScrub { order } => {
+                self.order_scrub(order.into())?;
+                remote_result(&self.status().await)
+            }
             Request::Shape => remote_result(&Shape::from(self.volume.geometry())),
             Request::Segments
             | Request::Offline { .. }
             | Request::Online { .. }
-            | Request::OrderScrub { .. }
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
         }
     }
@@ -234,18 +238,6 @@ impl ZonedService {
         let (config, geometry) = (&self.config, self.volume.geometry());
         let status = self.volume.status();
         served_zoned_status(config, geometry, status, &slots, self.others(), front_ends)
-    }
-
-    /// All jobs.
-    fn jobs(&self) -> Vec<JobStatus> {
-        let current = Current {
-            members: &self.members(),
-            slots: &self.slots,
-            rebuild: self.volume.status().rebuild.map(Into::into),
-            waiting: self.waiting(),
-            scrub: None,
-        };
-        self.jobs.list(self.handle.now(), current)
     }
 
     /// Replacements that have not begun.

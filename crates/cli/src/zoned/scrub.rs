@@ -8,10 +8,10 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::found::Found;
 use super::start::start_whole;
-use crate::control::Request;
+use crate::control::{Request, Waiting};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::format::bytes;
+use crate::job::{Findings, blocks};
 use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::Session;
@@ -29,6 +29,13 @@ pub(crate) struct Scrubbed {
     parity_mismatches: u64,
     /// The first of them.
     mismatched: Vec<Place>,
+    /// Blocks that were not read, for a reason other than damage.
+    failed_reads: u64,
+    /// Slots that were not read, or not all of them, as their drives were out of service or not
+    /// rebuilt.
+    unread_slots: Vec<u8>,
+    /// Whether it was stopped before its end.
+    stopped: bool,
 }
 
 /// A place of a stripe whose parity is wrong.
@@ -56,6 +63,56 @@ impl From<ScrubReport> for Scrubbed {
             unrepairable: report.unrepairable,
             parity_mismatches: report.mismatches,
             mismatched: report.mismatched.into_iter().map(Place::from).collect(),
+            failed_reads: report.failed_reads,
+            unread_slots: report.unread.iter().map(|column| column.0).collect(),
+            stopped: report.stopped,
+        }
+    }
+}
+
+impl Findings for Scrubbed {
+    fn unread_slots(&self) -> &[u8] {
+        &self.unread_slots
+    }
+
+    fn failed_reads(&self) -> u64 {
+        self.failed_reads
+    }
+
+    fn stopped(&self) -> bool {
+        self.stopped
+    }
+
+    fn line(&self) -> String {
+        let read = blocks(self.blocks);
+        let damage = match self.damaged {
+            0 if self.incomplete().is_some() => "no damage in what was read".to_owned(),
+            0 => "no damage".to_owned(),
+            damaged => format!(
+                "{} damaged: {} moved to parity logs, {} left, {} LOST",
+                blocks(damaged),
+                blocks(self.relocated),
+                blocks(self.left),
+                blocks(self.unrepairable)
+            ),
+        };
+        match self.parity_mismatches {
+            0 => format!("ended: {read} verified, {damage}"),
+            wrong => format!(
+                "ended: {read} verified, {damage}; {wrong} places of stripes do not match their parity"
+            ),
+        }
+    }
+}
+
+impl Scrubbed {
+    /// The exit of the command.
+    fn exit(&self) -> Exit {
+        match (self.unrepairable, self.parity_mismatches + self.left) {
+            (0, 0) if self.incomplete().is_some() => Exit::Incomplete,
+            (0, 0) => Exit::Done,
+            (0, _) => Exit::Failed,
+            _ => Exit::DataLost,
         }
     }
 }
@@ -73,7 +130,12 @@ pub(crate) fn scrub(
     let progress = Progress::of(output, "scrub", "zones");
     let scrubbed: Scrubbed = match found.client()? {
         Some(client) => {
-            let answer = client.ask(&Request::Scrub, |job| progress.update(job))?;
+            let stop = ("scrub", "--stop");
+            let waiting = Waiting::new(session, output, "scrub", paths, stop)?;
+            let answer = client.ask(&Request::Scrub, |job| {
+                waiting.check();
+                progress.update(job);
+            })?;
             serde_json::from_value(answer).map_err(|error| CliError::System {
                 action: "read the server's answer",
                 error: error.into(),
@@ -93,28 +155,31 @@ pub(crate) fn scrub(
     };
     progress.finish();
     output.result("array-scrub", &scrubbed, |output| tell(&scrubbed, output));
-    Ok(match (scrubbed.unrepairable, scrubbed.parity_mismatches + scrubbed.left) {
-        (0, 0) => Exit::Done,
-        (0, _) => Exit::Failed,
-        _ => Exit::DataLost,
-    })
+    Ok(scrubbed.exit())
 }
 
 fn tell(found: &Scrubbed, output: &Output) {
-    let read = bytes(found.blocks * BLOCK_BYTES as u64);
+    let read = blocks(found.blocks);
     output.line(format_args!("read and verified {read} in {} zones", found.zones));
     match found.damaged {
-        0 if found.parity_mismatches == 0 => output.line("no damage"),
-        0 => {}
+        0 if found.parity_mismatches > 0 => {}
+        0 if found.incomplete().is_some() => output.line("no damage in what was read"),
+        0 => output.line("no damage"),
         damaged => output.line(format_args!(
             "{damaged} blocks were damaged: {} moved to parity logs, {} left, {} lost",
             found.relocated, found.left, found.unrepairable
         )),
     }
     if found.left > 0 {
-        output.line(
-            "parity logs have no room for more blocks: replace the drive, see `zoneweave array status`",
-        );
+        output.line(format_args!(
+            "{} blocks stay where they are, and are rebuilt whenever they are read: parity logs, or \
+             the records of their zones, have no room for more; replace the drive, see `zoneweave \
+             array status`",
+            found.left
+        ));
+    }
+    if let Some(why) = found.incomplete() {
+        output.line(format_args!("INCOMPLETE: {why}; scrub again"));
     }
     if found.parity_mismatches > 0 {
         output.line(format_args!(

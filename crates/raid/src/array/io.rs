@@ -148,12 +148,41 @@ pub(crate) trait MemberIo: Members {
         self.note_write(column, device, before, result);
         result
     }
+
+    /// Finishes a zone of a member's drive, and records the outcome. A failed finish is retried: a
+    /// second one does no harm, and the zone would stay active.
+    ///
+    /// # Errors
+    /// The drive's status.
+    async fn finish_zone(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        zone: ZoneId,
+    ) -> Result<(), Status> {
+        let before = self.failures_before(column);
+        let mut result = device.manage(zone, ZoneAction::Finish).await;
+        for _ in 1..FINISH_TRIES {
+            match result {
+                Err(status) if !(status.is_fatal() || status.is_of_zone_state()) => {
+                    mark(Mark::FinishRetried);
+                    result = device.manage(zone, ZoneAction::Finish).await;
+                }
+                _ => break,
+            }
+        }
+        self.note_write(column, device, before, result);
+        result
+    }
 }
 
 impl<V: ArrayVolume> MemberIo for V {}
 
 /// Attempts at resetting a zone.
 const RESET_TRIES: u32 = 3;
+
+/// Attempts at finishing a zone.
+const FINISH_TRIES: u32 = 3;
 
 /// A read of a member that did not complete on submit.
 pub(crate) struct Asked {

@@ -256,6 +256,8 @@ marks! {
     DoubtfulSegment = "recovery.doubtful_segment",
     /// A drive says that a zone is reset, and it is not.
     ResetNotDone = "gc.reset_not_done",
+    /// A drive does not finish a zone, and is asked again.
+    FinishRetried = "members.finish_retried",
     /// Recovery: a crash reset some of a dead segment's zones; the rest follows.
     PartialResetFinished = "recovery.partial_reset_finished",
     /// Recovery: a useless zone cannot be reset, so the record of the death stays.
@@ -671,6 +673,8 @@ marks! {
     ZonedFinishCompleted = "zoned.finish_completed",
     /// Zoned volume: a start finishes a zone with too much junk.
     ZonedFinishedForJunk = "zoned.finished_for_junk",
+    /// Zoned volume: a start finishes a zone with too many ranges of junk for its record.
+    ZonedFinishedForRanges = "zoned.finished_for_ranges",
     /// Zoned volume: a start finishes a zone for want of active zones.
     ZonedFinishedForActive = "zoned.finished_for_active",
     /// Zoned volume: a parity log has records of a mount that does not count.
@@ -685,6 +689,8 @@ marks! {
     ZonedCheckpointAwaits = "zoned.checkpoint_awaits",
     /// Zoned volume: a checkpoint of a parity log waits for the record of a reset.
     ZonedCheckpointAwaitsReset = "zoned.checkpoint_awaits_reset",
+    /// Zoned volume: a member that does not finish its zone is evicted.
+    ZonedFinishRefused = "zoned.finish_refused",
     /// Zoned volume: a start finishes the columns of a zone that is finished on record.
     ZonedFinishRepeated = "zoned.finish_repeated",
     /// Zoned volume: a member's zone is finished behind the last block of a column.
@@ -711,6 +717,12 @@ marks! {
     ZonedScrubGaveWay = "zoned.scrub_gave_way",
     /// Zoned volume: a scrub moves a damaged block to the parity log.
     ZonedScrubRelocated = "zoned.scrub_relocated",
+    /// Zoned volume: a block that a scrub could not read at first is sound.
+    ZonedScrubFailurePassed = "zoned.scrub_failure_passed",
+    /// Zoned volume: a scrub cannot read a block for another reason than damage.
+    ZonedScrubReadFailed = "zoned.scrub_read_failed",
+    /// Zoned volume: a scrub finds a block that cannot be rebuilt.
+    ZonedScrubLost = "zoned.scrub_lost",
     /// Zoned volume: a scrub finds parity that differs.
     ZonedScrubMismatch = "zoned.scrub_mismatch",
     /// Zoned volume: the column of a rebuilt member is complete.

@@ -239,6 +239,8 @@ mutants! {
     ZonedCheckpointForgetsReset = "zoned-checkpoint-forgets-reset",
     /// Zoned volume: a member's zone with room behind its column stays active.
     ZonedColumnLeftActive = "zoned-column-left-active",
+    /// Zoned volume: a start leaves the columns of a zone that is finished on record active.
+    ZonedFinishNotRepeated = "zoned-finish-not-repeated",
     /// Zoned volume: a checkpoint of a parity log leaves relocated blocks out.
     ZonedRelocatedLeftOut = "zoned-relocated-left-out",
     /// Zoned volume: a place whose damaged block was moved to the parity log is not recorded.

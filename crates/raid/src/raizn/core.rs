@@ -12,7 +12,8 @@ use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::numbers::SegmentId;
 use crate::array::format::record::MemberState;
-use crate::array::repair::rebuild::{Progress, RebuildState};
+use crate::array::repair::rebuild::RebuildState;
+use crate::array::repair::scrub::ScrubState;
 use crate::array::state::Array;
 use crate::array::superblock_logs::SuperblockLog;
 use crate::array::volume::{ArrayVolume, VolumeNumbers};
@@ -65,8 +66,8 @@ pub(crate) struct Core {
     pub(crate) admin: Semaphore,
     /// The rebuild, while one runs, and its limit.
     pub(crate) rebuild: RebuildState,
-    /// The scrub, while one runs.
-    pub(crate) scrub_progress: Cell<Option<Progress>>,
+    /// The scrub, while there is one.
+    pub(crate) scrub: ScrubState,
     /// Whether the volume is being closed.
     pub(crate) closing: Cell<bool>,
 }

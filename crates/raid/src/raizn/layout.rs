@@ -72,10 +72,16 @@ impl Layout {
         ZoneId(RESERVED_ZONES + zone)
     }
 
+    /// The logical zone whose column a zone of a member holds, if there are so many.
+    #[must_use]
+    pub(crate) fn zone_of(zone: ZoneId) -> Option<ZoneId> {
+        zone.0.checked_sub(RESERVED_ZONES).map(ZoneId)
+    }
+
     /// Whether a zone of a member holds a column.
     #[must_use]
     pub(crate) fn is_column(zone: ZoneId) -> bool {
-        zone.0 >= RESERVED_ZONES
+        Self::zone_of(zone).is_some()
     }
 
     /// Blocks of a stripe unit.

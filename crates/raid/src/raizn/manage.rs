@@ -11,7 +11,7 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use zoneweave_zoned::{Reply, Status, ZoneAction, ZonedDeviceExt};
+use zoneweave_zoned::{Reply, Status};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
@@ -131,11 +131,8 @@ impl Core {
         let lost = self.state.borrow().lost_columns(zone);
         let members = members.iter().filter(|(column, _)| !lost.contains(*column));
         let finishes = members.map(|(column, device)| async move {
-            let before = self.failures_before(*column);
-            let done = device.manage(Layout::column_zone(zone), ZoneAction::Finish).await;
-            self.note_write(*column, device, before, done);
+            self.finish_column(*column, device, Layout::column_zone(zone)).await;
         });
-        // A column that is not finished holds the same blocks.
         join_all(finishes).await;
         self.membership_settled().await;
         self.state.borrow_mut().logical[zone as usize].stripes.clear();

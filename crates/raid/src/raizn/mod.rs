@@ -11,7 +11,8 @@
 //! 4. `read` verifies blocks and reconstructs lost ones.
 //! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
 //!    it its columns.
-//! 6. `scrub` reads everything and compares parity; `relocate` moves damaged blocks to the log.
+//! 6. `scrub` reads everything and compares parity; `relocate` moves damaged blocks to the log;
+//!    `findings` is the report.
 //! 7. `recover/` starts a volume after a crash; `create` makes one.
 //! 8. `status` is the volume as users see it; `format/` has the bytes on media.
 //!
@@ -23,6 +24,7 @@
 
 pub(crate) mod core;
 pub(crate) mod create;
+pub(crate) mod findings;
 pub(crate) mod format;
 pub(crate) mod layout;
 pub(crate) mod manage;
@@ -40,10 +42,10 @@ pub(crate) mod write;
 pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
+pub use findings::{Mismatch, ScrubReport};
 pub use format::fuzzing;
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{Survey, membership_of, survey};
 pub use replace::{ReplaceError, check_fit};
-pub use scrub::{Mismatch, ScrubReport};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

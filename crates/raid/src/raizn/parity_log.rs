@@ -151,3 +151,9 @@ impl ParityLog {
         self.next = 0;
     }
 }
+
+/// Relocated blocks of a member that its parity log has room for: its checkpoint, with a header
+/// for each, then takes a quarter of a zone, and partial parity another one.
+pub(crate) fn relocated_most(zone_capacity: u32) -> u32 {
+    zone_capacity / 8
+}

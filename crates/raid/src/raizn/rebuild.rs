@@ -7,9 +7,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAction, ZoneAddress, ZonedDeviceExt, completion,
-};
+use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress, completion};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
@@ -200,9 +198,7 @@ impl Core {
         }
         self.log_partial_parity(zone, column).await;
         if finished {
-            let before = self.failures_before(column);
-            let done = device.manage(Layout::column_zone(zone), ZoneAction::Finish).await;
-            self.note_write(column, &device, before, done);
+            self.finish_column(column, &device, Layout::column_zone(zone)).await;
         }
         self.flush_members().await.map_err(|_| Self::STOPPED)?;
         if !self.is_of_member(column, &device) {

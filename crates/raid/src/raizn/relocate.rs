@@ -13,25 +13,27 @@ use std::rc::Rc;
 use zoneweave_zoned::ZonedDevice;
 
 use crate::array::health::Members;
+use crate::array::repair::scrub::ScrubUnits;
 use crate::array::stop::StopReason;
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::zone_record::Junk;
-use crate::raizn::recover::repair::{merged, relocated_most, relocations};
+use crate::raizn::parity_log::relocated_most;
+use crate::raizn::recover::excess::{JUNK_RANGES_MOST, relocations};
+use crate::raizn::recover::repair::merged;
 use crate::raizn::stripe::Block;
 use crate::raizn::zone::Operation;
 use crate::scheme::{Column, ColumnSet};
-
-/// Junk ranges of a zone beyond which no block of it is moved: its record has to fit a block.
-const JUNK_RANGES_MOST: usize = 128;
 
 /// The outcome of moving a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relocated {
     Moved,
-    /// There is no room, or the member failed meanwhile.
-    Left,
+    /// The member's log or the zone's record has no room.
+    NoRoom,
+    /// The member failed meanwhile.
+    MemberLost,
 }
 
 impl Core {
@@ -47,15 +49,16 @@ impl Core {
         block: Block,
     ) -> Result<Relocated, StopReason> {
         let device = self.state.borrow().array.members[column.index()].device.clone();
-        let Some(device) = device else { return Ok(Relocated::Left) };
-        let Some(operation) = self.queue_relocation(zone, column, at, block, &device).await? else {
-            return Ok(Relocated::Left);
+        let Some(device) = device else { return Ok(Relocated::MemberLost) };
+        let operation = match self.queue_relocation(zone, column, at, block, &device).await? {
+            Ok(operation) => operation,
+            Err(why) => return Ok(why),
         };
         self.start_log_writer(column);
         self.logged(column, &operation).await;
         self.membership_settled().await;
         if !self.is_of_member(column, &device) {
-            return Ok(Relocated::Left);
+            return Ok(Relocated::MemberLost);
         }
         {
             let mut state = self.state.borrow_mut();
@@ -82,7 +85,7 @@ impl Core {
         self.flush_columns(of_column).await;
     }
 
-    /// Queues the record of a block once the log has room; `None` if it never will, or if the
+    /// Queues the record of a block once the log has room; an outcome if it never will, or if the
     /// member is lost.
     async fn queue_relocation(
         self: &Rc<Self>,
@@ -91,21 +94,21 @@ impl Core {
         at: u32,
         block: Block,
         device: &Rc<dyn ZonedDevice>,
-    ) -> Result<Option<Rc<Operation>>, StopReason> {
+    ) -> Result<Result<Rc<Operation>, Relocated>, StopReason> {
         loop {
-            self.check_scrub_goes_on()?;
+            self.check_scrub()?;
             if !self.is_of_member(column, device) {
-                return Ok(None);
+                return Ok(Err(Relocated::MemberLost));
             }
             {
                 let mut state = self.state.borrow_mut();
                 if !may_relocate(&state, zone, column) {
-                    return Ok(None);
+                    return Ok(Err(Relocated::NoRoom));
                 }
                 let log = &state.logs[column.index()];
-                // A header and the block: in the log, and in its checkpoint.
-                if log.has_room(2, self.checkpoint_blocks_most(&state, column) + 2) {
-                    return Ok(Some(self.enqueue(&mut state, zone, column, at, block)));
+                // A header and the block.
+                if log.has_room(2, self.checkpoint_blocks_most(&state, column)) {
+                    return Ok(Ok(self.enqueue(&mut state, zone, column, at, block)));
                 }
             }
             self.changed.wait().await;
@@ -136,9 +139,10 @@ impl Core {
     }
 }
 
-/// Whether the zone's record and the member's log have room for another relocated block.
+/// Whether the zone's record and the member's log have room for another relocated block. Half of
+/// the log's room is left to crashes: a start finishes zones of users whose junk has none.
 fn may_relocate(state: &State, zone: u32, column: Column) -> bool {
     let ranges = state.logical[zone as usize].record.junk.len();
-    let most = relocated_most(state.array.config.zone_capacity.0);
+    let most = relocated_most(state.array.config.zone_capacity.0) / 2;
     ranges < JUNK_RANGES_MOST && relocations(&state.logical, column) < most
 }

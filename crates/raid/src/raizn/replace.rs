@@ -230,7 +230,9 @@ impl Core {
         state.array.membership_dirty = true;
         let of_column: ColumnSet = std::iter::once(column).collect();
         for zone in &mut state.logical {
-            zone.columns[column.index()].relocated.clear();
+            let of_drive = &mut zone.columns[column.index()];
+            of_drive.relocated.clear();
+            of_drive.lost = 0;
             zone.absent = match zone.submitted > 0 || zone.record.resetting {
                 true => zone.absent.union(of_column),
                 false => zone.absent.without(of_column),

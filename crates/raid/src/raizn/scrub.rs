@@ -1,10 +1,12 @@
 //! Scrub: reads every written block, compares the parity of complete stripes, and moves damaged
-//! blocks to the parity log.
+//! blocks to the parity log. It is a job of the array, zone by zone.
 //!
-//! A block is *damaged* if its drive cannot read it, or if it does not verify. It is rebuilt as a
-//! degraded read does, and `relocate` moves it. Where every block of a stripe can be read and
-//! parity still differs, nothing shows which of them is wrong: the scrub reports the address, and
-//! changes nothing. With checksums that is a bug; without them it may be silent corruption.
+//! A block that was not read, or does not verify, is read once more. It is *damaged* if its drive
+//! says that it cannot read it, or if it does not verify again. It is rebuilt as a degraded read
+//! does, and `relocate` moves it for good. Any other failed read may be of the way to the drive:
+//! the block is only counted. Where every block of a stripe can be read and parity still differs,
+//! nothing shows which of them is wrong: the scrub reports the address, and changes nothing. With
+//! checksums that is a bug; without them it may be silent corruption.
 //!
 //! Users go first: while they send commands, each batch is followed by a pause of its own length.
 
@@ -12,13 +14,16 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use serde::Serialize;
-use zoneweave_runtime::Nanos;
+use zoneweave_runtime::{Nanos, Semaphore};
+use zoneweave_zoned::{BlockCount, Status, ZoneAddress};
 
-use crate::array::repair::rebuild::Progress;
+use crate::array::io::MemberIo;
+use crate::array::repair::scrub::{Scrub, ScrubState, ScrubUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
+use crate::raizn::findings::{Mismatch, ScrubReport};
+use crate::raizn::layout::Layout;
 use crate::raizn::read::Reader;
 use crate::raizn::relocate::Relocated;
 use crate::raizn::stripe::{Block, StripeBuffer};
@@ -30,43 +35,16 @@ const BLOCKS_AT_A_TIME: u32 = 64;
 /// Longest pause for users after a batch.
 const PAUSE_MOST: Nanos = Nanos::from_millis(100);
 
-/// Places with wrong parity that are listed; more are only counted.
-const LISTED_MOST: usize = 16;
-
-/// Findings of a scrub.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ScrubReport {
-    /// Logical zones with data.
-    pub zones: u64,
-    /// Blocks read and verified, parity included.
-    pub blocks: u64,
-    /// Blocks that were damaged or unreadable.
-    pub damaged: u64,
-    /// Damaged blocks that were rebuilt and moved to the parity log.
-    pub relocated: u64,
-    /// Damaged blocks that are rebuilt whenever they are read: the parity log has no room for them,
-    /// or their drive failed meanwhile.
-    pub left: u64,
-    /// Damaged blocks that cannot be rebuilt.
-    pub unrepairable: u64,
-    /// Places of stripes whose parity is wrong although every block could be read.
-    pub mismatches: u64,
-    /// The first of them.
-    pub mismatched: Vec<Mismatch>,
-}
-
-/// A place of a stripe with wrong parity: one block of each unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Mismatch {
-    /// Logical zone.
-    pub zone: u32,
-    /// The block of the first data unit, in the zone; the others are a stripe unit apart.
-    pub block: u32,
+/// A zone under scrub.
+struct ZoneScrub<'a> {
+    zone: u32,
+    report: &'a mut ScrubReport,
+    /// By slot: blocks found that cannot be rebuilt.
+    lost: Vec<u32>,
 }
 
 /// Stripes of a zone as they were read.
 struct Batch {
-    zone: u32,
     stripes: Range<u32>,
     /// Logical blocks of the zone that count.
     completed: u32,
@@ -78,42 +56,74 @@ struct Batch {
     columns: Vec<Vec<Option<Block>>>,
 }
 
+/// A block that was not read or did not verify, after another look.
+enum Again {
+    /// It is there: the failure has passed.
+    Sound(Block),
+    Damaged,
+    /// It was not read, which says nothing about the media.
+    Unread,
+}
+
+impl ScrubUnits for Core {
+    type Unit = u32;
+    type Report = ScrubReport;
+
+    fn scrub_state(&self) -> &ScrubState {
+        &self.scrub
+    }
+
+    fn membership_permit(&self) -> &Semaphore {
+        &self.admin
+    }
+
+    fn check_scrub(&self) -> Result<(), StopReason> {
+        let closing = self.closing.get().then_some(StopReason::ShuttingDown);
+        self.state.borrow().array.stopped.or(closing).map_or(Ok(()), Err)
+    }
+
+    async fn scrub_unit(
+        self: &Rc<Self>,
+        zone: u32,
+        report: &mut ScrubReport,
+    ) -> Result<(), StopReason> {
+        self.note_unread(report);
+        let lost = vec![0; self.layout.scheme().columns()];
+        let mut scrub = ZoneScrub { zone, report, lost };
+        let mut next = 0;
+        loop {
+            self.check_scrub()?;
+            let (begun, commands) = (self.handle.now(), self.user_commands());
+            let Some(scrubbed) = self.scrub_batch(&mut scrub, next).await? else { break };
+            assert!(scrubbed > next, "a batch of no stripes of zone {zone}");
+            scrub.report.zones += u64::from(next == 0);
+            next = scrubbed;
+            self.give_way(begun, commands).await;
+        }
+        self.note_unread(report);
+        Ok(())
+    }
+}
+
 impl Core {
     /// Scrubs the volume while it is in use.
     ///
     /// # Errors
     /// If the volume stops, or is closed.
     pub(crate) async fn scrub(self: &Rc<Self>) -> Result<ScrubReport, StopReason> {
-        let _admin = self.admin.acquire().await;
         let mut report = ScrubReport::default();
-        let scrubbed = self.scrub_zones(&mut report).await;
-        self.scrub_progress.set(None);
-        scrubbed?;
+        let Some(mut scrub) = Scrub::begin(self).await? else {
+            return Ok(ScrubReport { stopped: true, ..report });
+        };
+        let zones: Vec<u32> = (0..self.layout.zones()).collect();
+        report.stopped = !scrub.units(&zones, 0, &mut report).await?;
+        drop(scrub);
         self.state.borrow().array.stopped.map_or(Ok(report), Err)
     }
 
-    async fn scrub_zones(self: &Rc<Self>, report: &mut ScrubReport) -> Result<(), StopReason> {
-        let total = self.layout.zones();
-        for zone in 0..total {
-            let progress = Progress { done: zone.into(), total: total.into() };
-            self.scrub_progress.set(Some(progress));
-            let (mut next, before) = (0, report.blocks);
-            loop {
-                self.check_scrub_goes_on()?;
-                let (begun, commands) = (self.handle.now(), self.user_commands());
-                let Some(scrubbed) = self.scrub_batch(zone, next, report).await? else { break };
-                assert!(scrubbed > next, "a batch of no stripes of zone {zone}");
-                next = scrubbed;
-                self.give_way(begun, commands).await;
-            }
-            report.zones += u64::from(report.blocks > before);
-        }
-        Ok(())
-    }
-
-    pub(crate) fn check_scrub_goes_on(&self) -> Result<(), StopReason> {
-        let closing = self.closing.get().then_some(StopReason::ShuttingDown);
-        self.state.borrow().array.stopped.or(closing).map_or(Ok(()), Err)
+    /// Records the slots without a drive.
+    fn note_unread(&self, report: &mut ScrubReport) {
+        report.unread = report.unread.union(self.state.borrow().missing());
     }
 
     /// Commands of users since the start.
@@ -122,9 +132,10 @@ impl Core {
         state.admitted + state.reads
     }
 
-    /// Pauses if users sent commands during a batch.
+    /// Pauses if users sent commands during a batch, unless a change of membership waits for the
+    /// end of the zone.
     async fn give_way(&self, begun: Nanos, commands: u64) {
-        if self.user_commands() > commands {
+        if self.user_commands() > commands && !self.admin.is_awaited() {
             mark(Mark::ZonedScrubGaveWay);
             self.handle.sleep(self.handle.now().since(begun).min(PAUSE_MOST)).await;
         }
@@ -133,30 +144,32 @@ impl Core {
     /// Scrubs the next stripes of a zone. Returns the stripe behind them; `None` at the end.
     async fn scrub_batch(
         self: &Rc<Self>,
-        zone: u32,
+        scrub: &mut ZoneScrub<'_>,
         first: u32,
-        report: &mut ScrubReport,
     ) -> Result<Option<u32>, StopReason> {
+        let zone = scrub.zone;
         // A reset waits for the batch and its repairs.
         let reader = Reader::begin(self, zone);
         self.resets_before_ended(&reader).await?;
-        let Some(batch) = self.read_batch(zone, first).await else { return Ok(None) };
+        let Some(mut batch) = self.read_batch(zone, first).await else { return Ok(None) };
+        let start = self.layout.row_start(batch.stripes.start);
         let mut clean = vec![true; batch.stripes.len()];
         for column in self.layout.scheme().iter().filter(|column| !batch.lost.contains(*column)) {
-            let blocks = &batch.columns[column.index()];
-            report.blocks += blocks.len() as u64;
-            let start = self.layout.row_start(batch.stripes.start);
-            let damaged = (start..).zip(blocks).filter(|(_, block)| block.is_none());
-            for (at, _) in damaged {
-                clean[(self.layout.stripe_at(at) - batch.stripes.start) as usize] = false;
-                report.damaged += 1;
-                self.repair(zone, column, at, report).await?;
+            for (at, block) in (start..).zip(&mut batch.columns[column.index()]) {
+                if block.is_none() {
+                    *block = self.look_again(scrub, column, at).await?;
+                }
+                let stripe = self.layout.stripe_at(at) - batch.stripes.start;
+                clean[stripe as usize] &= block.is_some();
+                scrub.report.blocks += u64::from(block.is_some());
             }
         }
+        batch.lost = batch.lost.union(self.state.borrow().lost_columns(zone));
+        scrub.report.unread = scrub.report.unread.union(batch.lost);
         for (stripe, is_clean) in batch.stripes.clone().zip(clean) {
             // Parity of a stripe without some of its columns shows nothing.
             if is_clean && batch.lost.is_empty() {
-                self.compare_parity(&batch, stripe, report);
+                self.compare_parity(&batch, stripe, scrub);
             }
         }
         Ok(Some(batch.stripes.end))
@@ -165,7 +178,7 @@ impl Core {
     /// Waits for resets that were admitted before a read.
     async fn resets_before_ended(&self, reader: &Reader) -> Result<(), StopReason> {
         loop {
-            self.check_scrub_goes_on()?;
+            self.check_scrub()?;
             let changed = {
                 let state = self.state.borrow();
                 let logical = &state.logical[reader.zone as usize];
@@ -205,40 +218,140 @@ impl Core {
         });
         let columns = join_all(reads).await;
         let lost = lost.union(self.state.borrow().lost_columns(zone));
-        Some(Batch { zone, stripes, completed, is_finished, lost, columns })
+        Some(Batch { stripes, completed, is_finished, lost, columns })
+    }
+
+    /// Reads a block once more, and repairs it if it is damaged. Returns it if it is sound.
+    async fn look_again(
+        self: &Rc<Self>,
+        scrub: &mut ZoneScrub<'_>,
+        column: Column,
+        at: u32,
+    ) -> Result<Option<Block>, StopReason> {
+        match self.read_again(scrub.zone, column, at).await {
+            Again::Sound(block) => {
+                mark(Mark::ZonedScrubFailurePassed);
+                return Ok(Some(block));
+            }
+            Again::Damaged => {
+                scrub.report.damaged += 1;
+                self.repair(scrub, column, at).await?;
+            }
+            Again::Unread => self.note_failed_read(scrub, column),
+        }
+        Ok(None)
+    }
+
+    /// Counts a block that was not read; all of a lost column are unread.
+    fn note_failed_read(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
+        if !self.state.borrow().lost_columns(scrub.zone).contains(column) {
+            mark(Mark::ZonedScrubReadFailed);
+            scrub.report.failed_reads += 1;
+        }
+    }
+
+    async fn read_again(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> Again {
+        {
+            let state = self.state.borrow();
+            let logical = &state.logical[zone as usize];
+            if logical.is_junk(column, at).0 {
+                let relocated = logical.columns[column.index()].relocated.get(&at).cloned();
+                return relocated.map_or(Again::Damaged, Again::Sound);
+            }
+        }
+        let place = ZoneAddress::new(Layout::column_zone(zone), at);
+        match self.read_zone(column, place, BlockCount(1)).await {
+            Ok(read) => {
+                let generation = self.state.borrow().logical[zone as usize].record.generation;
+                let (data, oob) = (read.block(0), read.oob_of(0));
+                let block = self.verify(zone, generation, column, at, data, oob);
+                block.map_or(Again::Damaged, Again::Sound)
+            }
+            Err(Status::UnrecoveredRead) => Again::Damaged,
+            Err(_) => Again::Unread,
+        }
     }
 
     /// Rebuilds a damaged block, and moves it to the parity log.
     async fn repair(
         self: &Rc<Self>,
-        zone: u32,
+        scrub: &mut ZoneScrub<'_>,
         column: Column,
         at: u32,
-        report: &mut ScrubReport,
     ) -> Result<(), StopReason> {
-        let layout = &self.layout;
-        let stripe = layout.stripe_at(at);
-        let role = layout.role_of(zone, stripe, column);
-        let within = at - layout.row_start(stripe);
-        let rebuilt = self.reconstruct(zone, stripe, role, within..within + 1).await;
-        let Some(block) = rebuilt.into_iter().next().flatten() else {
-            report.unrepairable += 1;
+        let Some(block) = self.rebuilt(scrub.zone, column, at).await else {
+            match self.is_lost(scrub.zone, column, at).await {
+                true => self.note_lost(scrub, column),
+                false => self.note_failed_read(scrub, column),
+            }
             return Ok(());
         };
-        match self.relocate_damaged(zone, column, at, block).await? {
+        match self.relocate_damaged(scrub.zone, column, at, block).await? {
             Relocated::Moved => {
                 mark(Mark::ZonedScrubRelocated);
-                report.relocated += 1;
+                scrub.report.relocated += 1;
                 self.state.borrow_mut().array.members[column.index()].errors.repaired += 1;
             }
-            Relocated::Left => report.left += 1,
+            Relocated::NoRoom => scrub.report.left += 1,
+            Relocated::MemberLost => {
+                let of_column: ColumnSet = std::iter::once(column).collect();
+                scrub.report.unread = scrub.report.unread.union(of_column);
+            }
         }
         Ok(())
     }
 
-    /// Compares the parity of a stripe whose blocks are all there.
-    fn compare_parity(&self, batch: &Batch, stripe: u32, report: &mut ScrubReport) {
+    /// A block of a column, from the others; a failed read of these is repeated.
+    async fn rebuilt(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> Option<Block> {
         let layout = &self.layout;
+        let stripe = layout.stripe_at(at);
+        let role = layout.role_of(zone, stripe, column);
+        let within = at - layout.row_start(stripe);
+        for _ in 0..2 {
+            let rebuilt = self.reconstruct(zone, stripe, role, within..within + 1).await;
+            if let Some(Some(block)) = rebuilt.into_iter().next() {
+                return Some(block);
+            }
+        }
+        None
+    }
+
+    /// Whether a block that cannot be rebuilt is lost: the other blocks of its place in the stripe
+    /// are damaged or on no drive, not just unread for now.
+    async fn is_lost(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> bool {
+        let (completed, is_finished, lost) = {
+            let state = self.state.borrow();
+            let logical = &state.logical[zone as usize];
+            (logical.completed, logical.record.finished.is_some(), state.lost_columns(zone))
+        };
+        let others = self.layout.scheme().iter().filter(|other| {
+            let end = self.column_end_of(zone, *other, completed, is_finished);
+            *other != column && !lost.contains(*other) && at < end
+        });
+        for other in others {
+            if matches!(self.read_again(zone, other, at).await, Again::Unread) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Counts a block that cannot be rebuilt; for its member, only if no scrub has found it before.
+    fn note_lost(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
+        mark(Mark::ZonedScrubLost);
+        scrub.report.unrepairable += 1;
+        scrub.lost[column.index()] += 1;
+        let mut state = self.state.borrow_mut();
+        let known = &mut state.logical[scrub.zone as usize].columns[column.index()].lost;
+        if scrub.lost[column.index()] > *known {
+            *known += 1;
+            state.array.members[column.index()].errors.unrepairable += 1;
+        }
+    }
+
+    /// Compares the parity of a stripe whose blocks are all there.
+    fn compare_parity(&self, batch: &Batch, stripe: u32, scrub: &mut ZoneScrub<'_>) {
+        let (layout, zone) = (&self.layout, scrub.zone);
         let first = layout.stripe_start(stripe);
         let rest = (batch.completed - first).min(layout.stripe_blocks());
         if rest < layout.stripe_blocks() && !batch.is_finished {
@@ -246,7 +359,7 @@ impl Core {
         }
         let at = layout.row_start(stripe) - layout.row_start(batch.stripes.start);
         let there = |role: Role, within: u32| {
-            let column = layout.column_of(batch.zone, stripe, role);
+            let column = layout.column_of(zone, stripe, role);
             batch.columns[column.index()].get((at + within) as usize).cloned().flatten()
         };
         let mut buffer = StripeBuffer::new(stripe);
@@ -267,10 +380,7 @@ impl Core {
         let wrong = (0..).zip(wrong).filter(|(_, is_wrong)| *is_wrong).map(|(within, _)| within);
         for within in wrong {
             mark(Mark::ZonedScrubMismatch);
-            report.mismatches += 1;
-            if report.mismatched.len() < LISTED_MOST {
-                report.mismatched.push(Mismatch { zone: batch.zone, block: first + within });
-            }
+            scrub.report.add_mismatch(Mismatch { zone, block: first + within });
         }
     }
 }

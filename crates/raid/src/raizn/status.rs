@@ -6,6 +6,7 @@ use zoneweave_zoned::ZoneState;
 use crate::array::format::record::MemberState;
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
+use crate::array::repair::scrub::JobState;
 use crate::raizn::core::Core;
 
 /// The state of a zoned volume.
@@ -31,8 +32,10 @@ pub struct VolumeStatus {
     pub relocated_blocks: u64,
     /// The rebuild, while one runs.
     pub rebuild: Option<Progress>,
-    /// The scrub, while one runs: zones.
+    /// Progress of the scrub, if there is one: zones.
     pub scrub: Option<Progress>,
+    /// State of the scrub, if there is one.
+    pub scrub_state: Option<JobState>,
     /// Why writes are refused, if they are.
     pub stopped: Option<String>,
 }
@@ -118,7 +121,8 @@ impl VolumeStatus {
             members: members.collect(),
             relocated_blocks: columns().map(|column| column.relocated.len() as u64).sum(),
             rebuild: core.rebuild.progress.get(),
-            scrub: core.scrub_progress.get(),
+            scrub: core.scrub.job().map(|(_, progress)| progress),
+            scrub_state: core.scrub.job().map(|(state, _)| state),
             stopped: state.array.stopped.map(|reason| reason.to_string()),
         }
     }

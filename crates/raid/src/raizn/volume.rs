@@ -14,12 +14,13 @@ use zoneweave_zoned::{
 use crate::array::error::{AdminError, RebuildError};
 use crate::array::format::record::MemberUuid;
 use crate::array::health::Members;
+use crate::array::repair::scrub::ScrubOrder;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
+use crate::raizn::findings::ScrubReport;
 use crate::raizn::read::Reader;
 use crate::raizn::replace::ReplaceError;
-use crate::raizn::scrub::ScrubReport;
 use crate::raizn::status::VolumeStatus;
 use crate::raizn::zone::{Pending, PendingWrite};
 use crate::scheme::Column;
@@ -106,6 +107,12 @@ impl Volume {
     /// If the volume stops, or is closed.
     pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
         self.core.scrub().await.map_err(AdminError::Stopped)
+    }
+
+    /// Gives an order to the scrub; returns whether there is one.
+    #[must_use]
+    pub fn order_scrub(&self, order: ScrubOrder) -> bool {
+        self.core.scrub.order(&*self.core, order)
     }
 
     /// Ends all commands and background tasks, and makes everything durable. Commands submitted

@@ -96,6 +96,8 @@ pub(crate) struct ColumnState {
     pub(crate) writing: bool,
     /// Blocks whose places hold junk, by column offset.
     pub(crate) relocated: BTreeMap<u32, Block>,
+    /// Blocks that scrubs found lost, and counted for the member.
+    pub(crate) lost: u32,
 }
 
 /// A logical zone.
@@ -230,6 +232,7 @@ impl LogicalZone {
         self.absent = ColumnSet::default();
         let columns = self.columns.iter_mut().map(|column| {
             column.next = 0;
+            column.lost = 0;
             let relocated = std::mem::take(&mut column.relocated);
             u32::try_from(relocated.len()).expect("a column has fewer blocks")
         });

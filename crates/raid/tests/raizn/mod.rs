@@ -3,6 +3,10 @@
 //! `life` runs random commands until a crash and checks, after the next start, what the contract of
 //! a logical zoned volume (docs/promises.md) allows. `model` is the oracle.
 
+mod drives;
+mod finishes;
+mod jobs;
+mod junk;
 #[allow(clippy::cast_possible_truncation, reason = "a few drives, zones and blocks")]
 mod life;
 mod model;

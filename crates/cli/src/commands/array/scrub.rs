@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::status::parse_status;
-use crate::control::{Order, Request, Waiting};
+use crate::control::{Client, Order, Request, Waiting};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
-use crate::job::Scrubbed;
+use crate::job::{Findings, Scrubbed};
 use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::Session;
@@ -47,17 +47,14 @@ impl Scrub {
 pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
-        if request.order().is_some() {
-            return Err(CliError::IsZoned { name: found.membership.config.name });
-        }
-        return zoned::scrub(&session, &found, &request.drives, output);
+        return match request.order() {
+            Some(order) => give(order, found.client()?, output),
+            None => zoned::scrub(&session, &found, &request.drives, output),
+        };
     }
     let mut located = locate_one(&session, &request.drives)?;
     if let Some(order) = request.order() {
-        let client = located.client.ok_or(CliError::NotServed { what: "of a scrub" })?;
-        let status = parse_status(client.ask(&Request::OrderScrub { order }, |_| {})?)?;
-        output.result("array-status", &status, |output| render(&status, output));
-        return Ok(Exit::Done);
+        return give(order, located.client, output);
     }
     let progress = Progress::new(output, "scrub");
     let found: Scrubbed = match located.client.take() {
@@ -93,6 +90,14 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
         (0, _) => Exit::Failed,
         _ => Exit::DataLost,
     })
+}
+
+/// Gives an order to the scrub of a server, and shows the status.
+fn give(order: Order, server: Option<Client>, output: &Output) -> Result<Exit, CliError> {
+    let client = server.ok_or(CliError::NotServed { what: "of a scrub" })?;
+    let status = parse_status(client.ask(&Request::OrderScrub { order }, |_| {})?)?;
+    output.result("array-status", &status, |output| render(&status, output));
+    Ok(Exit::Done)
 }
 
 fn tell(found: &Scrubbed, output: &Output) {

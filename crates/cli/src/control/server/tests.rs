@@ -36,7 +36,7 @@ fn status() -> ArrayStatus {
     status.starting()
 }
 
-/// An array whose drives hang: it never answers commands to zones.
+/// An array whose drives hang: it never answers commands to zones, and no job ends.
 struct Hanging;
 
 impl ServedArray for Hanging {
@@ -50,7 +50,7 @@ impl ServedArray for Hanging {
 
     fn respond(self: Rc<Self>, request: Request, _: Bytes) -> Responding {
         Box::pin(async move {
-            if matches!(request, Request::Zones { .. }) {
+            if matches!(request, Request::Zones { .. } | Request::Scrub) {
                 std::future::pending::<()>().await;
             }
             Ok(remote_result(&status())?.into())
@@ -83,9 +83,25 @@ fn commands_of_clients_that_have_gone_are_limited() {
     let path = folder.path().join("control");
     serve(&path, Some(Hanging));
     let flush = Request::Zones { command: ZoneCommand::Flush };
+    assert_limited(&path, &flush, ZONE_COMMANDS);
+}
+
+/// 64 replacements, each for hours and its client gone or waiting, had shut out the request to fail
+/// a drive.
+#[test]
+fn jobs_leave_room_for_other_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("control");
+    serve(&path, Some(Hanging));
+    assert_limited(&path, &Request::Scrub, JOBS);
+}
+
+/// Sends as many requests that never end as there may be. One more is refused, and others are
+/// answered, while clients wait for the first ones and when they are gone.
+fn assert_limited(path: &Path, request: &Request, most: u64) {
     let hang = |_| {
-        let stream = UnixStream::connect(&path).unwrap();
-        let mut line = serde_json::to_vec(&flush).unwrap();
+        let stream = UnixStream::connect(path).unwrap();
+        let mut line = serde_json::to_vec(request).unwrap();
         line.push(b'\n');
         (&stream).write_all(&line).unwrap();
         let mut answers = BufReader::new(stream);
@@ -94,11 +110,14 @@ fn commands_of_clients_that_have_gone_are_limited() {
         assert!(told.min() > Some(0), "the server answers");
         answers
     };
-    drop((0..ZONE_COMMANDS).map(hang).collect::<Vec<_>>());
-    let connect = || Client::connect(&path).unwrap().unwrap();
-    let refused = connect().ask(&flush, |_| {}).unwrap_err();
-    assert!(refused.to_string().contains("too many requests"), "{refused}");
-    connect().ask(&Request::Status, |_| {}).unwrap();
+    let mut waiting: Vec<_> = (0..most).map(hang).collect();
+    let connect = || Client::connect(path).unwrap().unwrap();
+    for _ in 0..2 {
+        let refused = connect().ask(request, |_| {}).unwrap_err();
+        assert!(refused.to_string().contains("too many requests"), "{refused}");
+        connect().ask(&Request::Status, |_| {}).unwrap();
+        waiting.clear();
+    }
 }
 
 /// A server of a large array was silent for so long that its status was UNKNOWN.

@@ -87,7 +87,13 @@ impl ZoneRecord {
     /// Bytes of the record.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {
-        size_of::<Raw>() + self.junk.len() * size_of::<RawJunk>()
+        Self::bytes_with(self.junk.len())
+    }
+
+    /// Bytes of a record with so many junk ranges.
+    #[must_use]
+    pub(crate) const fn bytes_with(junk_ranges: usize) -> usize {
+        size_of::<Raw>() + junk_ranges * size_of::<RawJunk>()
     }
 
     pub(crate) fn encode_to(&self, out: &mut Vec<u8>) {

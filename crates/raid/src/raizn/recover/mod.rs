@@ -5,6 +5,7 @@
 //! 3. `log_scan` reads the parity logs of the published mount.
 //! 4. `judge` finds how far a zone is readable, and its contents behind the last stripe that all
 //!    members hold; `repair` puts missing blocks in their places, or in memory where junk is there.
+//!    `excess` finishes zones that would take more than there is.
 //! 5. `publish` writes what counts to a fresh zone of each parity log, flushes, and records the
 //!    states of all zones with the mount in one snapshot. Only then are users served.
 //!
@@ -13,6 +14,7 @@
 //! one expects there.
 
 pub(crate) mod decisions;
+pub(crate) mod excess;
 pub(crate) mod judge;
 pub(crate) mod log_scan;
 pub(crate) mod open;

@@ -18,13 +18,13 @@ use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::health::Members;
 use crate::array::offered::OfferedDrive;
 use crate::array::repair::rebuild::RebuildState;
+use crate::array::repair::scrub::ScrubState;
 use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
 };
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
-use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::format::zone_record::ZoneRecord;
@@ -201,7 +201,7 @@ fn assemble(
         changed: Gate::new(),
         admin: Semaphore::new(1),
         rebuild: RebuildState::default(),
-        scrub_progress: Cell::default(),
+        scrub: ScrubState::default(),
         closing: Cell::new(false),
     };
     Ok((Rc::new(core), mount, published))
@@ -254,12 +254,6 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
         leftovers.push(core.recover_zone(zone, &reports, &logs).await);
     }
     assert!(leftovers.len() == core.layout.zones() as usize, "every zone was recovered");
-    for (zone, leftover) in (0..).zip(&mut leftovers) {
-        if matches!(leftover, Leftover::Nothing) && core.is_finish_unfinished(zone, &reports) {
-            mark(Mark::ZonedFinishRepeated);
-            *leftover = Leftover::Finish;
-        }
-    }
     let excess = core.finish_excess();
     for zone in &excess {
         leftovers[*zone as usize] = Leftover::Finish;
@@ -279,18 +273,6 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
     let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
     core.state.borrow_mut().zones = zones;
     Ok(())
-}
-
-impl Core {
-    /// Whether a zone that is finished on record, with its parity in place, still takes active
-    /// zones of members: the last run ended before it had finished them.
-    fn is_finish_unfinished(&self, zone: u32, reports: &[Option<Vec<ZoneInfo>>]) -> bool {
-        let state = self.state.borrow();
-        let record = &state.logical[zone as usize].record;
-        let physical = Layout::column_zone(zone).index();
-        let mut columns = reports.iter().flatten().filter_map(|report| report.get(physical));
-        record.finished.is_some() && !record.resetting && columns.any(|info| info.state.is_active())
-    }
 }
 
 /// The states of the zones, as users see them.

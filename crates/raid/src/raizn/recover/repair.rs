@@ -5,7 +5,7 @@
 //! beyond the readable part, it holds *junk*; blocks of the readable part whose places hold junk
 //! stay in memory until `publish` writes them to the parity log.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use zoneweave_zoned::{
@@ -20,6 +20,7 @@ use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::metadata::BlockMetadata;
 use crate::raizn::format::zone_record::Junk;
 use crate::raizn::layout::Layout;
+use crate::raizn::recover::excess::JUNK_RANGES_MOST;
 use crate::raizn::recover::judge::{ColumnTail, PartialParity, Readable, ZoneTail};
 use crate::raizn::recover::log_scan::LogScan;
 use crate::raizn::stripe::Block;
@@ -305,7 +306,8 @@ impl Core {
         // replaced as well.
         let (mut misplaced, damaged): (BTreeMap<_, _>, BTreeMap<_, _>) =
             misplaced.into_iter().partition(|(at, _)| logical.is_junk(column, *at).0);
-        if damaged.len() <= REPLACED_MOST {
+        let ranges = logical.record.junk.len() + damaged.len();
+        if damaged.len() <= REPLACED_MOST && ranges <= JUNK_RANGES_MOST {
             mark_if(Mark::ZonedDamageReplaced, || !damaged.is_empty());
             misplaced.extend(damaged);
         }
@@ -361,83 +363,35 @@ impl Core {
             };
             logical.columns[column.index()].next = next;
         }
+        let relocated = layout.parity_roles().any(|role| {
+            let column = layout.column_of(tail.zone, last, role);
+            self.is_parity_relocated(logical, column, end)
+        });
         if rest == 0 || lacking.is_empty() || !is_whole {
             logical.stripes.clear();
-            return Leftover::Nothing;
+            return if relocated { Leftover::Finish } else { Leftover::Nothing };
         }
         mark(Mark::ZonedFinishCompleted);
         Leftover::Finish
     }
-}
 
-impl Core {
-    /// Finishes zones that would take more resources than there are, as a drive does then (NVMe
-    /// zone attribute ZFC), and returns them.
-    ///
-    /// * Blocks that may yet be relocated have to fit the parity log of each member.
-    /// * A power failure may have taken the last blocks of full zones, so that more zones are
-    ///   partly written than the drives allow.
-    pub(crate) fn finish_excess(&self) -> BTreeSet<u32> {
-        let mut state = self.state.borrow_mut();
-        let most = relocated_most(state.array.config.zone_capacity.0);
-        let mut finished = BTreeSet::new();
-        for column in self.layout.scheme().iter() {
-            while let Some(zone) = excess_junk(&state.logical, column, most) {
-                mark(Mark::ZonedFinishedForJunk);
-                finish(&mut state.logical[zone as usize]);
-                finished.insert(zone);
-            }
-        }
-        let zone_blocks = self.layout.zone_blocks();
-        let allowed = state.zones.geometry().max_active.unwrap_or(u32::MAX);
-        // A zone whose reset is repeated is empty before users are served.
-        let active = state
-            .logical
-            .iter_mut()
-            .filter(|zone| zone.is_active(zone_blocks) && !zone.record.resetting);
-        for zone in active.skip(allowed as usize) {
-            mark(Mark::ZonedFinishedForActive);
-            finish(zone);
-            finished.insert(zone.record.zone);
-        }
-        finished
+    /// Whether parity of the last stripe of a zone that is finished at `end` belongs to places of a
+    /// column that hold junk. Only with the parity log is it known whether the parity is there, so
+    /// the column is finished at the end of a start.
+    pub(crate) fn is_parity_relocated(
+        &self,
+        logical: &LogicalZone,
+        column: Column,
+        end: u32,
+    ) -> bool {
+        let layout = &self.layout;
+        let (zone, stripe) = (logical.record.zone, layout.stripe_of(end));
+        let row = layout.row_start(stripe);
+        let places = row..row + layout.parity_blocks(end - layout.stripe_start(stripe));
+        let is_junk = |junk: &Junk| junk.start < places.end && places.start < junk.end;
+        !layout.scheme().is_data(layout.role_of(zone, stripe, column))
+            && logical.junk_of(column).any(is_junk)
     }
-}
-
-/// Finishes a zone where it ends.
-fn finish(zone: &mut LogicalZone) {
-    assert!(zone.record.finished.is_none(), "a zone is finished once");
-    assert!(!zone.record.resetting, "a zone that is reset is not finished");
-    zone.record.finished = Some(zone.completed);
-    zone.record.by_volume = true;
-}
-
-/// The zone with the most junk in a column that its next blocks would meet, if so much might be
-/// relocated that the parity log has no room.
-fn excess_junk(zones: &[LogicalZone], column: Column, most: u32) -> Option<u32> {
-    let to_come = |zone: &&LogicalZone| relocations_to_come(zone, column);
-    let largest = zones.iter().max_by_key(to_come).filter(|zone| to_come(zone) > 0);
-    largest.filter(|_| relocations(zones, column) > most).map(|zone| zone.record.zone)
-}
-
-/// Blocks of a column that go to the parity log if a zone is written to its end.
-fn relocations_to_come(zone: &LogicalZone, column: Column) -> u32 {
-    let next = zone.columns[column.index()].next;
-    let behind = zone.junk_of(column).map(|junk| junk.end - junk.start.max(next).min(junk.end));
-    if zone.record.finished.is_some() { 0 } else { behind.sum() }
-}
-
-/// Blocks of a member that are in its parity log, or may yet go there.
-pub(crate) fn relocations(zones: &[LogicalZone], column: Column) -> u32 {
-    let there = zones.iter().map(|zone| zone.columns[column.index()].relocated.len());
-    let there = u32::try_from(there.sum::<usize>()).expect("columns have fewer blocks");
-    there + zones.iter().map(|zone| relocations_to_come(zone, column)).sum::<u32>()
-}
-
-/// Relocated blocks of a member that its parity log has room for: its checkpoint, with a header
-/// for each, then takes a quarter of a zone, and partial parity another one.
-pub(crate) fn relocated_most(zone_capacity: u32) -> u32 {
-    zone_capacity / 8
 }
 
 /// Ranges of a column in order, those that overlap or touch in one.

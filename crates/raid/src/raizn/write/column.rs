@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use futures_util::future::join_all;
 use zoneweave_zoned::{
-    BlockCount, Payload, ReportOptions, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice,
+    BlockCount, Payload, ReportOptions, Status, ZoneAddress, ZoneId, ZoneInfo, ZonedDevice,
     ZonedDeviceExt,
 };
 
 use crate::array::health::Members;
+use crate::array::io::MemberIo;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
@@ -136,9 +137,9 @@ impl Core {
     }
 
     /// Finishes a member's zone behind the last block of its column, if the zone has more: it would
-    /// stay active, although the volume counts it as full. If that fails, the next start repeats
-    /// it. Blocks in the drive's cache are flushed first: a power failure takes them, but not the
-    /// write pointer of a finished zone, which counts for what a column holds.
+    /// stay active, although the volume counts it as full. Blocks in the drive's cache are flushed
+    /// first: a power failure takes them, but not the write pointer of a finished zone, which
+    /// counts for what a column holds.
     async fn end_column(
         self: &Rc<Self>,
         column: Column,
@@ -146,9 +147,19 @@ impl Core {
         zone: ZoneId,
     ) {
         let has_more = device.geometry().zone_capacity.0 > self.layout.column_blocks();
-        if !has_more || mutant(Mutant::ZonedColumnLeftActive) {
-            return;
+        if has_more && !mutant(Mutant::ZonedColumnLeftActive) {
+            mark(Mark::ZonedColumnEnded);
+            self.finish_flushed(column, device, zone).await;
         }
+    }
+
+    /// Finishes a member's zone behind a flush of what the drive caches.
+    async fn finish_flushed(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        zone: ZoneId,
+    ) {
         if device.geometry().volatile_cache {
             let flushed = device.flush().await;
             let failed = flushed.is_err();
@@ -157,28 +168,66 @@ impl Core {
                 return;
             }
         }
-        mark(Mark::ZonedColumnEnded);
-        let _repeated = device.manage(zone, ZoneAction::Finish).await;
+        self.finish_column(column, device, zone).await;
     }
 
-    /// Finishes the members' zones that hold complete columns and are still active, before a start
-    /// writes anything: it needs active zones itself.
+    /// Finishes a member's zone, so that it takes no active zone of the drive. A member that does
+    /// not do so is evicted: with every such zone it has one less for the others, until it refuses
+    /// writes and superblock records. Where the redundancy does not cover that, the zone stays
+    /// active: its data can be read.
+    pub(crate) async fn finish_column(
+        self: &Rc<Self>,
+        column: Column,
+        device: &Rc<dyn ZonedDevice>,
+        zone: ZoneId,
+    ) {
+        assert!(Layout::is_column(zone), "{zone} holds no column");
+        let finished = self.finish_zone(column, device, zone).await;
+        // A zone that is read-only or offline is not active.
+        if let Err(status) = finished
+            && !status.is_of_zone_state()
+            && self.is_of_member(column, device)
+        {
+            mark(Mark::ZonedFinishRefused);
+            if self.state.borrow().array.check_spared(column).is_err() {
+                return;
+            }
+            self.fail_member(column, status);
+        }
+    }
+
+    /// Finishes the members' zones whose columns are complete and that are still active, before a
+    /// start writes anything: it needs active zones itself. The last run ended, or its command
+    /// failed, between the last block of a zone and the finish of its columns.
     pub(crate) async fn end_columns(self: &Rc<Self>) {
         let members = self.state.borrow().array.writable_members();
         let ends = members.iter().map(|(column, device)| async move {
-            if device.geometry().zone_capacity.0 == self.layout.column_blocks() {
-                return;
-            }
             // A drive that does not report is noticed when the start reads its zones.
             let Ok(report) = device.report().await else { return };
-            for info in report.iter().filter(|info| Layout::is_column(info.zone)) {
-                let is_whole = info.write_pointer.0 == self.layout.column_blocks();
-                if is_whole && info.state.is_active() {
-                    self.end_column(*column, device, info.zone).await;
-                }
+            for info in report.iter().filter(|info| self.is_left_active(*column, info)) {
+                self.finish_flushed(*column, device, info.zone).await;
             }
         });
         join_all(ends).await;
+    }
+
+    /// Whether a member's zone is active, although nothing will be written to its column.
+    fn is_left_active(&self, column: Column, info: &ZoneInfo) -> bool {
+        let state = self.state.borrow();
+        let logical = Layout::zone_of(info.zone).and_then(|zone| state.logical.get(zone.index()));
+        let Some(logical) = logical.filter(|_| info.state.is_active()) else { return false };
+        let (zone, written) = (logical.record.zone, info.write_pointer.0);
+        match logical.record.finished {
+            _ if written == self.layout.column_blocks() => !mutant(Mutant::ZonedColumnLeftActive),
+            Some(end)
+                if written >= self.column_end_of(zone, column, end, true)
+                    && !self.is_parity_relocated(logical, column, end) =>
+            {
+                mark(Mark::ZonedFinishRepeated);
+                !mutant(Mutant::ZonedFinishNotRepeated)
+            }
+            _ => false,
+        }
     }
 }
 

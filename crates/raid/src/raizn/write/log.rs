@@ -9,7 +9,7 @@ use zoneweave_zoned::{OobKind, Payload, ZoneAddress, ZonedDevice};
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::metadata::BlockMetadata;
-use crate::raizn::parity_log::{LogStep, LogWrite};
+use crate::raizn::parity_log::{LogStep, LogWrite, relocated_most};
 use crate::scheme::Column;
 
 impl Core {
@@ -81,12 +81,15 @@ impl Core {
     }
 
     /// Blocks that a checkpoint of a member's log takes at most: a parity unit for each zone that
-    /// can be partly written, and its relocated blocks.
+    /// can be partly written, and its relocated blocks. These include those to come: between the
+    /// switch to another zone and the checkpoint, writes and scrubs relocate more.
     pub(crate) fn checkpoint_blocks_most(&self, state: &State, column: Column) -> u32 {
         let geometry = state.zones.geometry();
         let zones = geometry.max_active.unwrap_or(geometry.zones).min(geometry.zones);
+        let there = state.logs[column.index()].relocated;
+        let relocated = there.max(relocated_most(state.array.config.zone_capacity.0));
         // A finished zone may be partly written as well, until its parity is in its place.
-        (zones + 1) * (self.layout.unit() + 1) + 2 * state.logs[column.index()].relocated
+        (zones + 1) * (self.layout.unit() + 1) + 2 * relocated
     }
 }
 

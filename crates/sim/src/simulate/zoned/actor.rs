@@ -236,7 +236,7 @@ impl Actor {
             Ok(report) => {
                 base.count(|tally| tally.scrubs += 1);
                 assert!(report.mismatches == 0, "a scrub finds wrong parity: {report:?}");
-                if report.left == 0 && report.unrepairable == 0 {
+                if report.left == 0 && report.unrepairable == 0 && report.failed_reads == 0 {
                     base.drives.borrow_mut().after_scrub(&before);
                 } else {
                     let is_covered = report.unrepairable == 0 || base.may_fail();

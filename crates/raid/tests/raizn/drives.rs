@@ -1,0 +1,80 @@
+//! Three drives with a zoned volume of two data units and one of parity.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use zoneweave_emulator::{Jitter, RamDrive};
+use zoneweave_raid::array::format::envelope::ArrayUuid;
+use zoneweave_raid::array::format::record::MemberUuid;
+use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
+use zoneweave_raid::scheme::Scheme;
+use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
+use zoneweave_zoned::{
+    BlockCount, Geometry, OobKind, Payload, Status, ZoneAddress, ZoneId, ZonedDeviceExt,
+};
+
+use super::model::block;
+
+/// Blocks of a stripe unit, where a test does not care.
+pub(super) const UNIT: u32 = 4;
+/// Two data units.
+pub(super) const STRIPE: u32 = 2 * UNIT;
+/// The first zone of each member that is a column: four of the superblock, three of the log.
+pub(super) const FIRST_COLUMN: u32 = 7;
+pub(super) const LOG_ZONES: Range<u32> = 4..FIRST_COLUMN;
+
+/// Drives whose zones have so many blocks; four of these are columns.
+pub(super) fn drives(oob: OobKind, capacity: u32) -> Vec<RamDrive> {
+    crate::support::instrument();
+    let geometry = Geometry { oob, ..Geometry::new(FIRST_COLUMN + 4, BlockCount(capacity)) };
+    let new = |seed| RamDrive::new(geometry.clone(), timing(seed)).unwrap();
+    (0..3).map(new).collect()
+}
+
+pub(super) fn timing(seed: u64) -> Jitter {
+    Jitter::new(seed, Nanos(1_000))
+}
+
+pub(super) fn executor() -> Executor {
+    Executor::new(Rc::new(VirtualTime::new()))
+}
+
+pub(super) fn offer(drives: &[RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
+    let label = |at| format!("drive {at}");
+    let offered = drives.iter().enumerate();
+    offered
+        .map(|(at, drive)| OfferedDrive { device: drive.attach(handle), label: label(at) })
+        .collect()
+}
+
+pub(super) async fn create_on(drives: &[RamDrive], handle: &Handle, unit: u32) {
+    let options = CreateOptions {
+        array: ArrayUuid([7; 16]),
+        name: "zoned".to_owned(),
+        members: (1..=3).map(|at| MemberUuid([at; 16])).collect(),
+        lineage: 1,
+        scheme: Scheme::new(2, 1).unwrap(),
+        unit: BlockCount(unit),
+        checksums: true,
+        wipe: false,
+    };
+    create(&offer(drives, handle), &options).await.unwrap();
+}
+
+pub(super) async fn start(drives: &[RamDrive], handle: &Handle) -> Volume {
+    open(handle, offer(drives, handle), OpenOptions::default()).await.unwrap().0
+}
+
+/// Writes blocks of a zone, durably; their tags are their numbers, from 1.
+pub(super) async fn write(
+    volume: &Volume,
+    zone: u32,
+    start: u32,
+    blocks: u32,
+) -> Result<(), Status> {
+    let tags = u64::from(start) + 1..=u64::from(start + blocks);
+    let payload = Payload { data: tags.map(block).collect(), oob: Bytes::new() };
+    volume.write(ZoneAddress::new(ZoneId(zone), start), payload, true).await.map(|_| ())
+}
