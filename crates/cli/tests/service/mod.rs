@@ -1,3 +1,4 @@
-//! Servers as services: volumes by name.
+//! Servers as services: volumes by name, and the service manager.
 
 mod named;
+mod notify;

@@ -5,6 +5,7 @@
 //! - `worker`: a thread for a series of blocking calls;
 //! - `busy`: retries while another process still holds a file or socket;
 //! - `signals`: SIGINT, SIGTERM and SIGHUP as futures, heeded at any moment;
+//! - `notify`: messages to the service manager;
 //! - `entropy`: random bytes;
 //! - `unix_seconds`: the wall clock, for the times of files.
 //!
@@ -13,6 +14,7 @@
 pub(crate) mod busy;
 mod clock;
 mod entropy;
+mod notify;
 mod signals;
 pub(crate) mod spawn_blocking;
 pub(crate) mod timeout;
@@ -20,4 +22,5 @@ pub(crate) mod worker;
 
 pub use clock::unix_seconds;
 pub use entropy::entropy;
+pub use notify::ServiceManager;
 pub use signals::{Signal, Signals};

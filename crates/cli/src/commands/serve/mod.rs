@@ -4,6 +4,7 @@ mod descriptors;
 mod engine;
 mod fronts;
 mod gather;
+mod lifecycle;
 mod named;
 mod nvme_tcp;
 mod options;
@@ -36,6 +37,7 @@ use engine::{Engine, Prepared};
 use fronts::{Fronts, Places, look, start_servers, stop_servers};
 pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
 use gather::gather;
+use lifecycle::{Lifecycle, summary};
 pub(crate) use named::{ConfigFile, VolumeTable};
 pub(crate) use options::{ByName, Served};
 use orders::orders;
@@ -93,7 +95,8 @@ fn serve(
     // Before any thread starts: a thread started earlier would still take the signals.
     let signals = Signals::new(&session.ring)
         .map_err(|error| CliError::System { action: "receive signals", error })?;
-    let stop = Stop { session: &session, signals: &signals };
+    let lifecycle = Lifecycle::starting(&session.handle);
+    let stop = Stop { session: &session, signals: &signals, lifecycle: &lifecycle };
     let started = start(&stop, request, places, output);
     let started = started.inspect_err(|error| {
         if let CliError::Stopped { .. } = error {
@@ -104,12 +107,20 @@ fn serve(
     signals.serving();
     let Running { mut engine, others, servers, exports, own } = match started? {
         Started::Blocks(running) => *running,
-        Started::Zones(running) => return running.serve(&session, &signals, output),
-        Started::Store(running) => return running.serve(&session, &signals, output),
+        Started::Zones(running) => return running.serve(&stop, output),
+        Started::Store(running) => return running.serve(&stop, output),
     };
     // However serving ends, the front ends are shut down.
     let served = engine.serve(&session, servers, exports).and_then(|status| {
-        announce(&others.with_first(status), hints, output);
+        let status = others.with_first(status);
+        announce(&status, hints, output);
+        lifecycle.watch(others.pulses());
+        lifecycle.serving(&summary(&status));
+        // The other shards have their status in their threads.
+        if let VolumeStatus::One(_) = status {
+            let service = engine.service.clone();
+            lifecycle.describe(async move || service.status().await);
+        }
         // Unmounting the file ends the server.
         let watching = async {
             until(engine.watch(&session, &own), engine.service.unmounted()).await;
@@ -119,6 +130,7 @@ fn serve(
         signal.map_err(|error| CliError::System { action: "wait for a signal", error })
     });
     signals.stopping();
+    lifecycle.stopping();
     engine.tell_news(&own);
     output.note("stopping: finishing requests in flight");
     let closed = engine.close(&session, output);

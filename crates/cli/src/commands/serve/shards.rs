@@ -17,6 +17,7 @@ use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
 use super::engine::{Engine, Prepared};
+use super::lifecycle::Pulse;
 use super::orders::Order;
 use super::stop::Stop;
 use crate::control::Servers;
@@ -31,6 +32,8 @@ struct Other {
     news: Receiver<Result<News, CliError>>,
     /// Lets the prepared array start; dropping it ends the shard.
     go: Option<Sender<()>>,
+    /// Counts while its loop turns.
+    pulse: Pulse,
     thread: JoinHandle<Result<(), CliError>>,
 }
 
@@ -62,11 +65,13 @@ impl Others {
             let (telling, news) = channel();
             let (go, going) = channel();
             let output = order.output(output);
-            let run = move || run(&order, &output, &telling, &going);
+            let pulse = Pulse::default();
+            let own = pulse.clone();
+            let run = move || run(&order, &output, &telling, &going, &own);
             let thread = std::thread::Builder::new().name("shard".to_owned()).spawn(run);
             let thread =
                 thread.map_err(|error| CliError::System { action: "start a thread", error })?;
-            others.threads.push(Other { news, go: Some(go), thread });
+            others.threads.push(Other { news, go: Some(go), pulse, thread });
         }
         Ok(others)
     }
@@ -129,6 +134,11 @@ impl Others {
         VolumeStatus::of_shards(all.len(), all)
     }
 
+    /// Counts of the threads' loops.
+    pub(super) fn pulses(&self) -> Vec<Pulse> {
+        self.threads.iter().map(|other| other.pulse.clone()).collect()
+    }
+
     /// Ends the threads and waits for them.
     ///
     /// # Errors
@@ -140,7 +150,7 @@ impl Others {
     fn close(&mut self) -> Result<(), CliError> {
         self.devices.drain(..).for_each(|device| device.close());
         let mut outcome = Ok(());
-        for Other { news, go, thread } in self.threads.drain(..) {
+        for Other { news, go, thread, .. } in self.threads.drain(..) {
             // Dropping a link that was never received ends the shard as well.
             drop((news, go));
             let ended = thread.join().unwrap_or(Ok(()));
@@ -188,6 +198,7 @@ fn run(
     output: &Output,
     telling: &Sender<Result<News, CliError>>,
     going: &Receiver<()>,
+    pulse: &Pulse,
 ) -> Result<(), CliError> {
     let _fatal = Fatal;
     // If the receiver is gone, another shard failed first.
@@ -203,6 +214,7 @@ fn run(
     };
     match session.lend(Rc::new(engine.volume().clone())) {
         Ok((link, given_back)) => {
+            pulse.start(&session.handle);
             tell(Ok(News::Started(link, Box::new(status))));
             session.executor.run(until(given_back, engine.watch(&session, output)));
         }

@@ -2,14 +2,16 @@
 
 use zoneweave_linux::{Signal, Signals};
 
+use super::lifecycle::Lifecycle;
 use crate::error::CliError;
 use crate::session::Session;
 use crate::wait::unless;
 
-/// Ends waits of a start when a signal arrives.
+/// Ends waits of a start when a signal arrives, and shows the service manager how far it is.
 pub(super) struct Stop<'a> {
     pub(super) session: &'a Session,
     pub(super) signals: &'a Signals,
+    pub(super) lifecycle: &'a Lifecycle,
 }
 
 impl Stop<'_> {

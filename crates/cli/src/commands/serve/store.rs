@@ -9,8 +9,8 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use zoneweave_filestore::{FileStore, OpenReport};
+use zoneweave_linux::Drive;
 use zoneweave_linux::nbd::{Endpoint, Listener};
-use zoneweave_linux::{Drive, Signals};
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_store::{PlaceError, StoreServer};
 use zoneweave_zoned::ZonedDevice;
@@ -159,12 +159,8 @@ pub(super) fn start(
 
 impl Running {
     /// Serves until a signal, then closes the store.
-    pub(super) fn serve(
-        self,
-        session: &Session,
-        signals: &Signals,
-        output: &Output,
-    ) -> Result<Exit, CliError> {
+    pub(super) fn serve(self, stop: &Stop<'_>, output: &Output) -> Result<Exit, CliError> {
+        let Stop { session, signals, lifecycle } = stop;
         let Self(store) = self;
         let serving = Serving { uris: store.uris(), label: store.store.label() };
         output.result("fs-serving", &serving, |output| {
@@ -172,8 +168,10 @@ impl Running {
             store.uris().iter().for_each(|uri| output.line(look(uri)));
             output.line("ready; stop with Ctrl-C");
         });
+        lifecycle.serving(&format!("file store {}", serving.label));
         let signal = session.executor.run(signals.next());
         signals.stopping();
+        lifecycle.stopping();
         output.note("stopping: finishing requests in flight");
         session.executor.run(store.stop());
         signal.map_err(|error| CliError::System { action: "wait for a signal", error })?;

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use clap::Args;
-use zoneweave_linux::Signals;
 use zoneweave_linux::nvme_tcp::NvmeTcpDevice;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_raid::log::DriveRole;
@@ -15,6 +14,7 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
 use super::fronts::{Places, identity, start_ublk, stop_ublk};
+use super::lifecycle::summary;
 use super::nvme_tcp::Subsystem;
 use super::options::{ByName, Served, parse_rate};
 use super::stop::Stop;
@@ -282,17 +282,17 @@ fn hints(disk: Option<&UblkServer>, drives: &Drives) -> Vec<String> {
 
 impl Running {
     /// Serves until a signal, then shuts the volume down.
-    pub(super) fn serve(
-        self,
-        session: &Session,
-        signals: &Signals,
-        output: &Output,
-    ) -> Result<Exit, CliError> {
+    pub(super) fn serve(self, stop: &Stop<'_>, output: &Output) -> Result<Exit, CliError> {
+        let Stop { session, signals, lifecycle } = stop;
         let Self { service, control, hints, store } = self;
         // Before the status is taken, so that it shows the rebuild.
         session.handle.spawn("resume rebuild", service.clone().resume());
         let status = session.executor.run(service.status());
-        announce(&VolumeStatus::One(Box::new(status)), &hints, output);
+        let status = VolumeStatus::One(Box::new(status));
+        announce(&status, &hints, output);
+        lifecycle.serving(&summary(&status));
+        let described = service.clone();
+        lifecycle.describe(async move || described.status().await);
         let watching = async {
             loop {
                 tell_news(&service, output);
@@ -303,6 +303,7 @@ impl Running {
         let stopped = async { signal = Some(signals.next().await) };
         session.executor.run(until(stopped, watching));
         signals.stopping();
+        lifecycle.stopping();
         tell_news(&service, output);
         output.note("stopping: finishing requests in flight");
         control.close();
