@@ -12,6 +12,7 @@ use crate::error::CliError;
 use crate::session::{Access, Session};
 
 /// A member of an array, in service or not.
+#[derive(Clone)]
 pub(crate) struct FoundMember {
     pub(crate) path: PathBuf,
     pub(crate) record: MembershipRecord,

@@ -1,4 +1,5 @@
-//! Servers as services: volumes by name, and the service manager.
+//! Servers as services: volumes by name, the service manager, and assembly at boot.
 
+mod assemble;
 mod named;
 mod notify;

@@ -1,5 +1,6 @@
 //! `zoneweave array`: create, inspect and maintain arrays.
 
+mod assemble;
 mod check;
 pub(crate) mod create;
 mod fail;
@@ -20,6 +21,8 @@ use crate::output::Output;
 pub(crate) enum Verb {
     /// Create an array on drives
     Create(create::Create),
+    /// Start the servers of the configuration file's volumes whose drives are all here
+    Assemble(assemble::Assemble),
     /// Show the state of an array, served or not
     Status(status::StatusOf),
     /// Replace the drive of a slot and rebuild its contents
@@ -43,6 +46,7 @@ pub(crate) enum Verb {
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
         Verb::Create(create) => create::run(&create, output),
+        Verb::Assemble(request) => assemble::run(&request, output),
         Verb::Status(status) => status::run(&status, output),
         Verb::Replace(replace) => replace::run(&replace, output),
         Verb::Fail(fail) => fail::run(&fail, output),

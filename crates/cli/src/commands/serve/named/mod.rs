@@ -13,7 +13,7 @@ mod option;
 mod table;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use toml::de::{DeTable, DeValue};
@@ -21,15 +21,19 @@ use toml::de::{DeTable, DeValue};
 use super::fronts::Places;
 use super::options::Served;
 use crate::error::CliError;
+use crate::format::word;
 use option::unknown;
 use table::Lines;
 pub(crate) use table::VolumeTable;
+
+/// Where the file is, unless `--config` names another.
+const DEFAULT: &str = "/etc/zoneweave/zoneweave.toml";
 
 /// The configuration file.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ConfigFile {
     /// Configuration file
-    #[arg(long = "config", value_name = "FILE", default_value = "/etc/zoneweave/zoneweave.toml")]
+    #[arg(long = "config", value_name = "FILE", default_value = DEFAULT)]
     path: PathBuf,
 }
 
@@ -87,6 +91,20 @@ impl ConfigFile {
             CliError::File { path, action: "read the configuration", error }
         })?;
         Config::parse(&text).map_err(|problems| self.error(&problems))
+    }
+
+    /// Whether it is the file that units take.
+    pub(crate) fn is_default(&self) -> bool {
+        self.path == Path::new(DEFAULT)
+    }
+
+    /// The command that serves a volume of the file.
+    pub(crate) fn command(&self, volume: &str) -> String {
+        let command = format!("zoneweave serve named {}", word(volume));
+        match self.is_default() {
+            true => command,
+            false => format!("{command} --config {}", word(self.path.display())),
+        }
     }
 
     /// Problems as an error.
