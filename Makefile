@@ -7,12 +7,13 @@ DATA ?= data
 RELEASE = $(or $(CARGO_TARGET_DIR),target)/release
 BINARY = $(RELEASE)/zoneweave
 
-.PHONY: help run test lint unit fuzz clients kernel rocksdb soak bench demo clean
+.PHONY: help run test lint unit fuzz clients kernel rocksdb package soak bench demo clean
 
 help:
 	@echo 'make run      build, and serve an array of emulated drives in ./data over NBD'
 	@echo 'make demo     show a drive failing under load and being rebuilt; leaves nothing behind'
 	@echo 'make rocksdb  build the RocksDB plugin (installs librocksdb-dev and rocksdb-tools)'
+	@echo 'make package  build the Debian package'
 	@echo 'make test     everything that must pass; installs what it needs (Debian)'
 	@echo 'make lint     formatting, clippy, documentation'
 	@echo 'make unit     the tests in the crates, and the laws of the repository'
@@ -37,6 +38,10 @@ rocksdb:
 	@scripts/install-packages rocksdb
 	cargo build --release --locked -p zoneweave -p zoneweave-capi
 	plugins/rocksdb/build $(RELEASE)/libzoneweave_capi.a $(RELEASE)/libzoneweave_rocksdb.so
+
+package:
+	@scripts/install-packages run
+	@scripts/package
 
 test:
 	@scripts/install-packages test
