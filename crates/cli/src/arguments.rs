@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    array, bench, characterize, completions, config, demo, doctor, emu, experiment, fs, inspect,
-    man, quickstart, replay, serve, simulate, soak, zoned, zones,
+    array, bench, characterize, completions, config, demo, doctor, emu, events, experiment, fs,
+    inspect, man, quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
 
@@ -49,6 +49,8 @@ pub(crate) enum Verb {
     Fs(fs::Verb),
     /// Print the zone map of drives
     Zones(zones::Zones),
+    /// Print what happened to a served array: drives lost, jobs, damage, space
+    Events(events::Events),
     /// Decode the contents of a drive, even if it is damaged or in use (read-only)
     Inspect(inspect::Inspect),
     /// Benchmark the engine on in-memory drives, or the drive emulator

@@ -317,6 +317,8 @@ pub(crate) enum CliError {
     OtherShard { number: usize, found: String },
     #[error("{}: {problem}", path.display())]
     RuntimeDirectory { path: PathBuf, problem: String },
+    #[error("{} cannot be run for events (--on-event): {error}", format::word(path.display()))]
+    EventProgram { path: PathBuf, error: io::Error },
     #[error("{what} does not exist: {range}")]
     OutOfRange { what: String, range: String },
     #[error("data mismatch: block {} does not contain the data last written to it", at.0)]

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 const UNITS: [(&str, u64); 4] =
     [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("TiB", 1 << 40)];
@@ -107,6 +107,12 @@ pub(crate) fn span(nanoseconds: u64) -> String {
         (0, _, _) => format!("{hours}h {minutes:02}m"),
         _ => format!("{days}d {hours:02}:{minutes:02}"),
     }
+}
+
+/// A time in nanoseconds since 1970, as 2026-01-31T12:00:00Z.
+pub(crate) fn time(unix_ns: u64) -> String {
+    let time = UNIX_EPOCH + Duration::from_nanos(unix_ns);
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Rows under headings, as wide as needed. Columns whose heading starts with `>` are set flush

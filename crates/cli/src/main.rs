@@ -11,10 +11,11 @@
 //! * [`start`]: finds an array's server, or starts the array. [`shards`]: sorts drives by shard.
 //!   [`writing`]: `--write-mode`.
 //! * [`status`]: the status of an array, served or not.
+//! * [`events`]: the events of a server, and their receivers.
 //! * [`control`]: the control socket of a server, both ends.
 //!
-//! Files import downwards: `arguments`, `commands`, `start`, `control`, `conditions`, `status`,
-//! `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
+//! Files import downwards: `arguments`, `commands`, `start`, `control`, `events`, `conditions`,
+//! `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 rebuilding, 11
@@ -26,6 +27,7 @@ mod conditions;
 mod control;
 mod drives;
 mod error;
+mod events;
 mod exit;
 mod findings;
 mod format;

@@ -4,6 +4,7 @@
 
 mod characterize;
 mod common;
+mod events;
 mod fs;
 mod jobs;
 mod looking;

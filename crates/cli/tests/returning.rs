@@ -129,7 +129,7 @@ fn a_drive_that_missed_writes_gets_them_at_the_next_start() {
     let copied = written(&healthy(&place));
     assert!(copied * 2 < all, "{copied} bytes were copied, of {all} that it had");
     let told = server.stop();
-    assert!(told.contains("slot 3: ") && told.contains("d/drive3 has what it missed"), "{told}");
+    assert!(told.contains("slot 3 (") && told.contains("d/drive3): has what it missed"), "{told}");
     // It counts as redundancy.
     let server = place.serve("d/drive1 d/drive2 d/drive3");
     assert_eq!(read(&server, DATA), data);

@@ -294,7 +294,8 @@ fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
     assert!(noticed, "still healthy");
     place.run("array status d/drive0").says("truncated").says("failed");
     let told = server.stop();
-    let news = told.lines().find_map(|line| line.split_once(" slot 2 (d/drive2) is now failed: "));
+    let news =
+        told.lines().find_map(|line| line.split_once(" vol0: slot 2 (d/drive2) is now failed: "));
     let (time, _) = news.unwrap_or_else(|| panic!("nothing is told of it: {told}"));
     assert!(humantime::parse_rfc3339(time).is_ok(), "{time} is no time");
 }

@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod emu;
+pub(crate) mod events;
 pub(crate) mod experiment;
 pub(crate) mod fs;
 pub(crate) mod inspect;
@@ -38,6 +39,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Fs(verb) => fs::run(verb, output),
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
+        Verb::Events(events) => events::run(&events, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),
         Verb::Characterize(characterize) => characterize::run(&characterize, output),

@@ -17,6 +17,7 @@ use super::emu::{self, Made, create_quietly, drive_paths};
 use super::serve::{ByName, Nbd, Served, serve_nbd, uri};
 use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
+use crate::events::EventOptions;
 use crate::exit::Exit;
 use crate::format::{self, VolumeSize};
 use crate::output::Output;
@@ -83,6 +84,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         index_memory: None,
         whole_index: false,
         writing: Writing::default(),
+        events: EventOptions::default(),
     };
     let socket_address = vec![format!("unix:{}", socket.display())];
     let serving = Nbd { array, socket: socket_address, export: None, ublk: None };

@@ -9,6 +9,7 @@ use zoneweave_runtime::{Handle, Nanos};
 
 use super::slots::Slots;
 use crate::error::CliError;
+use crate::events::What;
 use crate::job::{Findings, Job, JobKind, JobPhase, JobStatus};
 use crate::status::WaitingStatus;
 
@@ -105,22 +106,23 @@ impl Jobs {
         clock: &Handle,
         state: Option<JobState>,
         scrub: impl Future<Output = Result<F, CliError>>,
-        note: impl Fn(&str),
+        note: impl Fn(What),
     ) -> Result<F, CliError> {
         // The volume enters a scrub before another request is answered.
         if let Some(state) = state {
             return Err(CliError::ScrubRuns { state: JobPhase::from(state).word() });
         }
-        note("scrub: begins");
+        let (job, place) = (JobKind::Scrub, None);
+        note(What::JobBegan { job, place: None, detail: "begins".to_owned() });
         let found = scrub.await;
         let (phase, outcome) = match &found {
             Err(error) => (JobPhase::Failed, format!("failed: {error}")),
             Ok(found) if found.incomplete().is_some() => (JobPhase::Incomplete, found.outcome()),
             Ok(found) => (JobPhase::Done, found.outcome()),
         };
-        note(&format!("scrub: {outcome}"));
-        let outcome = Some(outcome);
-        self.remember(JobStatus { outcome, ..JobStatus::of(JobKind::Scrub, phase) }, clock.now());
+        let ended = JobStatus { outcome: Some(outcome.clone()), ..JobStatus::of(job, phase) };
+        self.remember(ended, clock.now());
+        note(What::JobEnded { job, place, phase, detail: outcome });
         found
     }
 

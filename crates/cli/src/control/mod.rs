@@ -11,12 +11,12 @@ mod all;
 mod client;
 mod directory;
 mod jobs;
+mod pace;
 mod served;
 mod server;
 mod service;
 mod slots;
 mod waiting;
-mod watch;
 mod zoned;
 mod zones;
 
@@ -62,6 +62,11 @@ pub(crate) enum Request {
     Status,
     /// The segments: their zones and valid blocks.
     Segments,
+    /// The events after that of a number.
+    Events {
+        /// The number; 0 for all that the server remembers.
+        after: u64,
+    },
     /// Take a member out of service.
     Fail {
         /// Its slot.

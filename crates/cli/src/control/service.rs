@@ -6,7 +6,6 @@ mod scrub;
 mod spares;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -18,26 +17,33 @@ use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
+use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{MemberHealth, Volume};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::jobs::Jobs;
+use super::pace::Pace;
 use super::slots::Slots;
-use super::watch::{Checked, Pace};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
+use crate::events::changes::Changes;
+use crate::events::log::EventLog;
+use crate::events::{Event, Place, What};
 use crate::job::{Job, JobKind};
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, served_status};
+use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
 use crate::wait::until;
 use online::Returning;
 use spares::KeptSpare;
 
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
+
+/// Words for the end of a rebuild that a restart interrupted.
+pub(super) const RESUMED: (&str, &str) =
+    ("the interrupted rebuild is complete", "the interrupted rebuild failed");
 
 /// Drives opened at once, each in a thread; more requests wait.
 const OPENINGS: u64 = 4;
@@ -59,7 +65,6 @@ pub(crate) struct Service {
     openings: Semaphore,
     /// Current and former spares.
     spares: RefCell<Vec<KeptSpare>>,
-    checked: RefCell<Checked>,
     /// Former members that return at the start.
     former: RefCell<Vec<Returning>>,
     /// Paths of the drives that were taken out of service to be put back, by slot.
@@ -70,8 +75,8 @@ pub(crate) struct Service {
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Jobs that have ended.
     jobs: Jobs,
-    /// Events to report.
-    news: RefCell<Vec<String>>,
+    changes: RefCell<Changes>,
+    events: EventLog,
 }
 
 /// The front ends of the volume.
@@ -110,6 +115,7 @@ impl Service {
         drives: Vec<Option<NamedDrive>>,
         others: Vec<OtherDrive>,
     ) -> Self {
+        let events = EventLog::new(ShardStatus::name(&config.name, config.shard));
         Self {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -123,13 +129,13 @@ impl Service {
             pace: RefCell::default(),
             openings: Semaphore::new(OPENINGS),
             spares: RefCell::default(),
-            checked: RefCell::default(),
             former: RefCell::default(),
             offline: RefCell::default(),
             resumes: Cell::default(),
             waiting: RefCell::default(),
             jobs: Jobs::default(),
-            news: RefCell::default(),
+            changes: RefCell::default(),
+            events,
         }
     }
 
@@ -169,9 +175,10 @@ impl Service {
         waiting.iter().filter(|(uuid, _)| waits(uuid)).map(|(_, told)| told.clone()).collect()
     }
 
-    /// Adds an event to report.
-    fn note(&self, text: impl Display) {
-        self.news.borrow_mut().push(text.to_string());
+    /// Adds an event, after those that led to it.
+    pub(crate) fn note(&self, what: What) {
+        self.look();
+        self.events.note(what);
     }
 
     /// Answers a request.
@@ -179,8 +186,13 @@ impl Service {
         match request {
             Request::Status => remote_result(&self.status().await),
             Request::Segments => remote_result(&self.volume.segments()),
+            Request::Events { after } => {
+                self.look();
+                remote_result(&self.events.page(after))
+            }
             Request::Fail { slot } => {
                 self.volume.fail(slot).await?;
+                self.look();
                 remote_result(&self.status().await)
             }
             Request::Offline { slot } => {
@@ -206,18 +218,17 @@ impl Service {
 
     /// The array's status.
     pub(crate) async fn status(&self) -> ArrayStatus {
-        let status = self.volume.status();
-        let mut slots = Vec::new();
-        for member in &status.members {
-            let Some(NamedDrive { label, path, drive, .. }) = self.slots.of(member) else {
-                slots.push(None);
-                continue;
-            };
+        let mut slots = self.slots.drives(&self.volume.status().members);
+        for slot in slots.iter_mut().flatten() {
             // A drive that hangs must not hide the state of the others.
-            let zones = until(self.handle.sleep(REPORT_TIME), drive.report()).await;
-            let zones = zones.and_then(Result::ok);
-            slots.push(Some(SlotDrive { label, path, drive, zones }));
+            let zones = until(self.handle.sleep(REPORT_TIME), slot.drive.report()).await;
+            slot.zones = zones.and_then(Result::ok);
         }
+        self.status_with(&slots)
+    }
+
+    /// The array's status, with these drives.
+    fn status_with(&self, slots: &[Option<SlotDrive>]) -> ArrayStatus {
         let (clients, requests) = self.servers.borrow().counts();
         let front_ends = FrontEnds {
             uptime_ns: self.handle.now().since(self.started).0,
@@ -230,7 +241,8 @@ impl Service {
             jobs: self.jobs(),
             spares: self.spares(),
         };
-        served_status(&self.config, status, &slots, self.others(), front_ends)
+        let status = self.volume.status();
+        served_status(&self.config, status, slots, self.others(), front_ends)
     }
 
     /// Drives that are not members, without those that have got a slot since the start.
@@ -247,33 +259,34 @@ impl Service {
         self.resumes.set(!places.is_empty());
         async move {
             if !places.is_empty() {
-                self.resume_rebuild(&places.join(", ")).await;
+                self.resume_rebuild(places).await;
             }
             self.return_former().await;
         }
     }
 
-    async fn resume_rebuild(&self, places: &str) {
-        self.note(format_args!("{places}: the interrupted rebuild goes on"));
-        let mut rebuilding = self.volume.status().members;
-        rebuilding.retain(|member| member.state == MemberHealth::Rebuilding);
+    async fn resume_rebuild(&self, places: Vec<Place>) {
+        let kind = JobKind::Rebuild;
+        for place in &places {
+            self.note(What::began(kind, place.clone(), "the interrupted rebuild goes on"));
+        }
         let resumed = self.volume.resume_rebuild().await.map_err(CliError::from);
         self.resumes.set(false);
-        for member in &rebuilding {
-            let (kind, label) = (JobKind::Rebuild, self.slots.label_of(member));
-            let slot = usize::from(member.slot);
-            self.jobs.slot_ended(self.handle.now(), kind, slot, &label, &resumed);
-        }
-        match resumed {
-            Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
-            Err(error) => {
-                self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
-            }
+        for place in places {
+            let drive = place.drive.as_deref().unwrap_or_default();
+            self.jobs.slot_ended(self.handle.now(), kind, place.slot.into(), &drive, &resumed);
+            self.note(What::ended(kind, place, &resumed, RESUMED));
         }
     }
 
     /// Checks spares, drives and members; returns the events to report.
-    pub(crate) fn look_around(self: &Rc<Self>) -> Vec<String> {
+    pub(crate) fn look_around(&self) -> Vec<Event> {
+        self.look();
+        self.events.news()
+    }
+
+    /// Checks spares, drives and members, and notes what has changed.
+    fn look(&self) {
         self.look_at_spares();
         let status = self.volume.status();
         self.pace.borrow_mut().sample(self.handle.now(), status.rebuild.map(Into::into));
@@ -284,11 +297,11 @@ impl Service {
                 let _lost = self.volume.drive_lost(slot, &failure);
             }
         }
-        let status = self.volume.status();
-        self.slots.keep(&status.members);
-        let mut news = self.news.take();
-        news.extend(self.checked.borrow_mut().news(&status.members, &self.slots));
-        news
+        let members = self.volume.status().members;
+        self.slots.keep(&members);
+        let status = self.status_with(&self.slots.drives(&members));
+        let changes = self.changes.borrow_mut().look(self.handle.now(), &status);
+        changes.into_iter().for_each(|what| self.events.note(what));
     }
 }
 

@@ -11,15 +11,9 @@ use std::path::Path;
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
 
 use super::ServedDrive;
+use crate::events::Place;
 use crate::session::NamedDrive;
-
-/// A slot with its drive, if known.
-pub(super) fn place(slot: usize, drive: &str) -> String {
-    match drive {
-        "" => format!("slot {slot}"),
-        _ => format!("slot {slot} ({drive})"),
-    }
-}
+use crate::status::served::SlotDrive;
 
 /// A drive with the UUID of its member.
 struct Slot {
@@ -73,6 +67,13 @@ impl Slots {
         slots.iter().find(|slot| slot.uuid == member.uuid).map(|slot| slot.named.clone())
     }
 
+    /// The drives of the members for the status, without their zones.
+    pub(super) fn drives(&self, members: &[MemberStatus]) -> Vec<Option<SlotDrive>> {
+        let shown =
+            |NamedDrive { label, path, drive, .. }| SlotDrive { label, path, drive, zones: None };
+        members.iter().map(|member| self.of(member).map(shown)).collect()
+    }
+
     /// Why the drive of a member failed; an idle drive fails without any request noticing.
     pub(super) fn failure_of(&self, member: &MemberStatus) -> Option<String> {
         self.of(member)?.drive.failure()
@@ -110,15 +111,15 @@ impl Slots {
     }
 
     /// The slots that are being rebuilt, with their drives.
-    pub(super) fn rebuilding(&self, members: &[MemberStatus]) -> Vec<String> {
+    pub(super) fn rebuilding(&self, members: &[MemberStatus]) -> Vec<Place> {
         let slots = 0..members.len();
         let rebuilding = slots.filter(|slot| members[*slot].state == MemberHealth::Rebuilding);
         rebuilding.map(|slot| self.place(members, slot)).collect()
     }
 
     /// A slot with its drive.
-    pub(super) fn place(&self, members: &[MemberStatus], slot: usize) -> String {
-        place(slot, &members.get(slot).map(|member| self.label_of(member)).unwrap_or_default())
+    pub(super) fn place(&self, members: &[MemberStatus], slot: usize) -> Place {
+        Place::new(slot, members.get(slot).map(|member| self.label_of(member)).unwrap_or_default())
     }
 
     /// Whether a drive belongs to a member in service, or waits to become one.

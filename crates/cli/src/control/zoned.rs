@@ -5,7 +5,6 @@ mod replace;
 mod scrub;
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::fmt::Display;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -14,23 +13,28 @@ use zoneweave_linux::Ring;
 use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_raid::array::format::config::ArrayConfig;
-use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus};
+use zoneweave_raid::log::{AdminError, MemberStatus};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::jobs::Jobs;
-use super::service::remote_result;
+use super::pace::Pace;
+use super::service::{RESUMED, remote_result};
 use super::slots::Slots;
-use super::watch::{Checked, Pace};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
+use crate::events::changes::Changes;
+use crate::events::log::EventLog;
+use crate::events::{Event, What};
 use crate::job::{Job, JobKind};
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, WaitingStatus, as_member, served_zoned_status};
+use crate::status::{
+    ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, as_member, served_zoned_status,
+};
 use crate::wait::until;
 
 /// Time limit for a drive to report its zones to the status, which is shown without them then.
@@ -70,13 +74,12 @@ pub(crate) struct ZonedService {
     replacing: Semaphore,
     /// The replacement that waits for a rebuild, with its UUID as a member.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
-    checked: RefCell<Checked>,
     /// Jobs that have ended.
     jobs: Jobs,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
-    /// Events to report.
-    news: RefCell<Vec<String>>,
+    changes: RefCell<Changes>,
+    events: EventLog,
 }
 
 impl ZonedService {
@@ -89,6 +92,7 @@ impl ZonedService {
         drives: Vec<Option<NamedDrive>>,
         others: Vec<OtherDrive>,
     ) -> Self {
+        let events = EventLog::new(ShardStatus::name(&config.name, config.shard));
         let service = Self {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -103,10 +107,10 @@ impl ZonedService {
             pace: RefCell::default(),
             replacing: Semaphore::new(1),
             waiting: RefCell::default(),
-            checked: RefCell::default(),
             jobs: Jobs::default(),
             resumes: Cell::default(),
-            news: RefCell::default(),
+            changes: RefCell::default(),
+            events,
         };
         let members = service.members();
         assert_eq!(members.len(), drives.len(), "a place for each member's drive");
@@ -140,16 +144,22 @@ impl ZonedService {
         self.volume.status().members.iter().map(as_member).collect()
     }
 
-    /// Adds an event to report.
-    fn note(&self, text: impl Display) {
-        self.news.borrow_mut().push(text.to_string());
+    /// Adds an event, after those that led to it.
+    pub(crate) fn note(&self, what: What) {
+        self.look();
+        self.events.note(what);
     }
 
     async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
             Request::Status => remote_result(&self.status().await),
+            Request::Events { after } => {
+                self.look();
+                remote_result(&self.events.page(after))
+            }
             Request::Fail { slot } => {
                 self.volume.fail(self.column(slot)?).await?;
+                self.look();
                 remote_result(&self.status().await)
             }
             Request::Replace { slot, drive, destroy, by_name } => {
@@ -212,17 +222,17 @@ impl ZonedService {
 
     /// The array's status.
     pub(crate) async fn status(&self) -> ArrayStatus {
-        let mut slots = Vec::new();
-        for member in self.members() {
-            let Some(NamedDrive { label, path, drive, .. }) = self.slots.of(&member) else {
-                slots.push(None);
-                continue;
-            };
+        let mut slots = self.slots.drives(&self.members());
+        for slot in slots.iter_mut().flatten() {
             // A drive that hangs must not hide the state of the others.
-            let zones = until(self.handle.sleep(REPORT_TIME), drive.report()).await;
-            let zones = zones.and_then(Result::ok);
-            slots.push(Some(SlotDrive { label, path, drive, zones }));
+            let zones = until(self.handle.sleep(REPORT_TIME), slot.drive.report()).await;
+            slot.zones = zones.and_then(Result::ok);
         }
+        self.status_with(&slots)
+    }
+
+    /// The array's status, with these drives.
+    fn status_with(&self, slots: &[Option<SlotDrive>]) -> ArrayStatus {
         let (disk, hosts) = self.fronts.borrow().status();
         let front_ends = FrontEnds {
             uptime_ns: self.handle.now().since(self.started).0,
@@ -237,7 +247,7 @@ impl ZonedService {
         };
         let (config, geometry) = (&self.config, self.volume.geometry());
         let status = self.volume.status();
-        served_zoned_status(config, geometry, status, &slots, self.others(), front_ends)
+        served_zoned_status(config, geometry, status, slots, self.others(), front_ends)
     }
 
     /// Replacements that have not begun.
@@ -264,28 +274,28 @@ impl ZonedService {
             if places.is_empty() {
                 return;
             }
-            let places = places.join(", ");
-            self.note(format_args!("{places}: the interrupted rebuild goes on"));
-            let mut rebuilding = self.members();
-            rebuilding.retain(|member| member.state == MemberHealth::Rebuilding);
+            let kind = JobKind::Rebuild;
+            for place in &places {
+                self.note(What::began(kind, place.clone(), "the interrupted rebuild goes on"));
+            }
             let resumed = self.volume.resume_rebuilds().await;
             self.resumes.set(false);
-            for member in &rebuilding {
-                let (kind, label) = (JobKind::Rebuild, self.slots.label_of(member));
-                let slot = usize::from(member.slot);
-                self.jobs.slot_ended(self.handle.now(), kind, slot, &label, &resumed);
-            }
-            match resumed {
-                Ok(()) => self.note(format_args!("{places}: the interrupted rebuild is complete")),
-                Err(error) => {
-                    self.note(format_args!("{places}: the interrupted rebuild failed: {error}"));
-                }
+            for place in places {
+                let drive = place.drive.as_deref().unwrap_or_default();
+                self.jobs.slot_ended(self.handle.now(), kind, place.slot.into(), &drive, &resumed);
+                self.note(What::ended(kind, place, &resumed, RESUMED));
             }
         }
     }
 
     /// Checks drives and members; returns the events to report.
-    pub(crate) fn look_around(&self) -> Vec<String> {
+    pub(crate) fn look_around(&self) -> Vec<Event> {
+        self.look();
+        self.events.news()
+    }
+
+    /// Checks drives and members, and notes what has changed.
+    fn look(&self) {
         let rebuild = self.volume.status().rebuild;
         self.pace.borrow_mut().sample(self.handle.now(), rebuild.map(Into::into));
         for (slot, member) in self.members().iter().enumerate() {
@@ -296,9 +306,9 @@ impl ZonedService {
         }
         let members = self.members();
         self.slots.keep(&members);
-        let mut news = self.news.take();
-        news.extend(self.checked.borrow_mut().news(&members, &self.slots));
-        news
+        let status = self.status_with(&self.slots.drives(&members));
+        let changes = self.changes.borrow_mut().look(self.handle.now(), &status);
+        changes.into_iter().for_each(|what| self.events.note(what));
     }
 }
 

@@ -11,7 +11,6 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use serde::Serialize;
 
@@ -124,6 +123,19 @@ impl Output {
         }
     }
 
+    /// Prints one of many results: a document on a line of its own, or the lines that `text` prints.
+    pub(crate) fn result_line<T: Serialize>(&self, kind: &str, body: &T, text: impl FnOnce(&Self)) {
+        if !self.json {
+            text(self);
+            return;
+        }
+        let document = Document { version: DOCUMENT_VERSION, kind, body };
+        match serde_json::to_string(&document) {
+            Ok(text) => self.write(&format!("{text}\n")),
+            Err(_) => self.failed.store(true, Ordering::Relaxed),
+        }
+    }
+
     /// Prints raw bytes, such as a man page.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         self.note_outcome(io::stdout().lock().write_all(bytes));
@@ -143,10 +155,9 @@ impl Output {
         }
     }
 
-    /// Prints an event of a server with its time.
-    pub(crate) fn event(&self, text: impl Display) {
-        let time = humantime::format_rfc3339_seconds(SystemTime::now());
-        to_stderr(format_args!("{time} {}{text}", self.prefix));
+    /// Prints a line of a server's log.
+    pub(crate) fn log_line(&self, line: impl Display) {
+        to_stderr(line);
     }
 
     /// Prints news of a long job, even with `--quiet`.

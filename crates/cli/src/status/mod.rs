@@ -1,5 +1,7 @@
 //! The status of an array, in one form whether it comes from a server or from superblocks.
 
+#[cfg(test)]
+pub(crate) mod examples;
 mod inactive;
 mod judge;
 mod render;

@@ -19,6 +19,14 @@ impl ShardStatus {
     pub(crate) fn of(shard: Shard) -> Option<Self> {
         (shard != Shard::WHOLE).then(|| Self { number: shard.number(), of: shard.of() })
     }
+
+    /// The name of a volume, and of its shard if it has several.
+    pub(crate) fn name(volume: &str, shard: Shard) -> String {
+        match Self::of(shard) {
+            None => volume.to_owned(),
+            Some(shard) => format!("{volume} {shard}"),
+        }
+    }
 }
 
 impl fmt::Display for ShardStatus {

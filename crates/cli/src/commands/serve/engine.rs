@@ -12,6 +12,7 @@ use super::fronts::stop_servers;
 use super::orders::Order;
 use crate::control::{ControlServer, ControlSocket, Servers, Service};
 use crate::error::CliError;
+use crate::events::{Receivers, What};
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session};
 use crate::start::{INDEX_PAGES, Started, prepare};
@@ -32,6 +33,7 @@ pub(super) struct Prepared {
     spares: Vec<NamedDrive>,
     useless_spares: Vec<PathBuf>,
     rebuild_limit: Option<NonZeroU64>,
+    receivers: Receivers,
 }
 
 /// An array in service.
@@ -40,6 +42,7 @@ pub(super) struct Engine {
     pub(super) service: Rc<Service>,
     control: ControlServer,
     spares: Vec<NamedDrive>,
+    receivers: Receivers,
 }
 
 impl Prepared {
@@ -62,7 +65,8 @@ impl Prepared {
         // Fails if another server has this array, for example with the originals of these drives.
         let control = ControlSocket::listen(start.config().array)?;
         let (useless_spares, rebuild_limit) = (useless_spares.clone(), served.rebuild_limit);
-        Ok(Self { start, control, spares, useless_spares, rebuild_limit })
+        let receivers = order.receivers.clone();
+        Ok(Self { start, control, spares, useless_spares, rebuild_limit, receivers })
     }
 
     pub(super) const fn config(&self) -> &ArrayConfig {
@@ -76,7 +80,7 @@ impl Prepared {
         stop: impl Future<Output = CliError>,
         output: &Output,
     ) -> Result<Engine, CliError> {
-        let Self { start, control, spares, useless_spares, rebuild_limit } = self;
+        let Self { start, control, spares, useless_spares, rebuild_limit, receivers } = self;
         let (ring, handle) = (&session.ring, &session.handle);
         // A large array takes a while to assemble, and its status says so.
         let control = control.serve(ring, handle, start.starting()?);
@@ -90,7 +94,7 @@ impl Prepared {
             service.refuse_spare(path, USELESS_SPARE);
         }
         control.started(service.clone());
-        Ok(Engine { config, service, control, spares })
+        Ok(Engine { config, service, control, spares, receivers })
     }
 }
 
@@ -107,6 +111,7 @@ impl Engine {
         servers: Servers,
         exports: Vec<String>,
     ) -> Result<ArrayStatus, CliError> {
+        self.service.note(What::Started { exports: exports.clone() });
         self.service.adopt(servers, exports);
         // Before the status is taken, so that it shows the rebuild.
         session.handle.spawn("resume rebuild", self.service.clone().resume());
@@ -124,12 +129,13 @@ impl Engine {
 
     pub(super) fn tell_news(&self, output: &Output) {
         for news in self.service.look_around() {
-            output.event(news);
+            self.receivers.receive(&news, output);
         }
     }
 
     /// Closes the control socket and the servers, then shuts the volume down.
     pub(super) fn close(self, session: &Session, output: &Output) -> Result<(), CliError> {
+        self.service.note(What::Stopping);
         self.control.close();
         let closed = session.executor.run(async {
             stop_servers(self.service.release(), output).await;

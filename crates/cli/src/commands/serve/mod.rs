@@ -168,17 +168,21 @@ fn start(
 ) -> Result<Started, CliError> {
     descriptors::raise_limit();
     let session = stop.session;
+    let receivers = request.events.open()?;
     let drives = gather(stop, request, output)?;
     if find(session, &drives)?.is_some() {
-        return zoned::start(stop, request, places, &drives, output).map(Started::Zones);
+        let running = zoned::start(stop, request, places, &drives, output)?;
+        return Ok(Started::Zones(running.with_receivers(receivers)));
     }
     if let Some(place) = &places.store {
+        request.events.refuse_without_array()?;
         return store::start(stop, (request, place), &drives, output).map(Started::Store);
     }
     if places.are_none() {
         return Err(CliError::NotZoned);
     }
-    let mut orders = orders(session, request, &drives, output).map_err(few_descriptors)?;
+    let mut orders =
+        orders(session, request, &drives, &receivers, output).map_err(few_descriptors)?;
     assert!(!orders.is_empty(), "a volume has an array");
     let first = orders.remove(0);
     let own = first.output(output);

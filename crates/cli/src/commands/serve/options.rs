@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::drives::search::ArraySearch;
+use crate::events::EventOptions;
 use crate::format::{parse_bytes, parse_time};
 use crate::start::Unusable;
 use crate::writing::Writing;
@@ -52,6 +53,8 @@ pub(crate) struct Served {
     pub whole_index: bool,
     #[command(flatten)]
     pub writing: Writing,
+    #[command(flatten)]
+    pub events: EventOptions,
 }
 
 /// An array by its name instead of its drives.

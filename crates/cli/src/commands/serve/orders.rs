@@ -11,6 +11,7 @@ use super::options::{LEAST_INDEX_MEMORY, Served};
 use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
 use crate::error::{CliError, usage};
+use crate::events::Receivers;
 use crate::format::bytes;
 use crate::output::Output;
 use crate::session::{Access, NamedDrive, Session, offer};
@@ -32,6 +33,8 @@ pub(super) struct Order {
     pub(super) useless_spares: Vec<PathBuf>,
     /// Limit of the in-memory index, in bytes.
     pub(super) index_memory: Option<u64>,
+    /// Those of the events of all shards.
+    pub(super) receivers: Receivers,
     /// Its shard and UUID, for a sharded volume.
     shard: Option<(Shard, ArrayUuid)>,
 }
@@ -75,6 +78,7 @@ pub(super) fn orders(
     session: &Session,
     request: &Served,
     drives: &[PathBuf],
+    receivers: &Receivers,
     output: &Output,
 ) -> Result<Vec<Order>, CliError> {
     let spares = sort_spares(session, &request.spare)?;
@@ -92,6 +96,7 @@ pub(super) fn orders(
             written_spares: written(&spares),
             useless_spares: Vec::new(),
             index_memory: request.index_memory,
+            receivers: receivers.clone(),
             shard: None,
         };
         return Ok(vec![look_ahead(session, order)?]);
@@ -113,6 +118,7 @@ pub(super) fn orders(
         written_spares: written(&spares),
         useless_spares: Vec::new(),
         index_memory,
+        receivers: receivers.clone(),
         shard: Shard::new(number, shards).map(|shard| (shard, sharded.array(number))),
     };
     let looked = (0..shards)

@@ -22,6 +22,7 @@ use super::store::ServedStore;
 use super::{announce, descriptors, few_descriptors};
 use crate::control::{ControlServer, ControlSocket, ZonedFronts, ZonedService};
 use crate::error::{CliError, usage};
+use crate::events::{EventOptions, Receivers, What};
 use crate::exit::Exit;
 use crate::format::{parse_time, word};
 use crate::output::Output;
@@ -72,6 +73,8 @@ pub(crate) struct ZonedStart {
     /// [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
     rebuild_limit: Option<NonZeroU64>,
+    #[command(flatten)]
+    events: EventOptions,
 }
 
 impl Zoned {
@@ -84,8 +87,8 @@ impl Zoned {
 impl ZonedStart {
     /// The request to start these drives.
     pub(crate) fn of(self, drives: Vec<PathBuf>) -> Served {
-        let Self { by_name, without, wait, force, rebuild_limit } = self;
-        Served { drives, by_name, without, wait, force, rebuild_limit, ..Served::default() }
+        let Self { by_name, without, wait, force, rebuild_limit, events } = self;
+        Served { drives, by_name, without, wait, force, rebuild_limit, events, ..Served::default() }
     }
 }
 
@@ -95,6 +98,7 @@ pub(super) struct Running {
     control: ControlServer,
     hints: Vec<String>,
     store: Option<ServedStore>,
+    receivers: Receivers,
 }
 
 /// A zoned volume whose start can only fail by its drives: they are locked, and nothing is written.
@@ -181,8 +185,9 @@ pub(super) fn start(
     if let Some(store) = &store {
         service.holds_store(store.uris().to_vec());
     }
+    service.note(What::Started { exports: exports.clone() });
     service.adopt(ZonedFronts { disk, nvme_tcp }, exports);
-    Ok(Running { service, control, hints, store })
+    Ok(Running { service, control, hints, store, receivers: Receivers::default() })
 }
 
 /// Opens the drives and the control socket, and checks that the volume would start.
@@ -281,10 +286,18 @@ fn hints(disk: Option<&UblkServer>, drives: &Drives) -> Vec<String> {
 }
 
 impl Running {
+    /// The same, with receivers of its events.
+    pub(super) fn with_receivers(self, receivers: Receivers) -> Self {
+        Self { receivers, ..self }
+    }
+
     /// Serves until a signal, then shuts the volume down.
     pub(super) fn serve(self, stop: &Stop<'_>, output: &Output) -> Result<Exit, CliError> {
         let Stop { session, signals, lifecycle } = stop;
-        let Self { service, control, hints, store } = self;
+        let Self { service, control, hints, store, receivers } = self;
+        let tell_news = || {
+            service.look_around().iter().for_each(|event| receivers.receive(event, output));
+        };
         // Before the status is taken, so that it shows the rebuild.
         session.handle.spawn("resume rebuild", service.clone().resume());
         let status = session.executor.run(service.status());
@@ -295,7 +308,7 @@ impl Running {
         lifecycle.describe(async move || described.status().await);
         let watching = async {
             loop {
-                tell_news(&service, output);
+                tell_news();
                 session.handle.sleep(WATCH_PERIOD).await;
             }
         };
@@ -304,7 +317,8 @@ impl Running {
         session.executor.run(until(stopped, watching));
         signals.stopping();
         lifecycle.stopping();
-        tell_news(&service, output);
+        tell_news();
+        service.note(What::Stopping);
         output.note("stopping: finishing requests in flight");
         control.close();
         session.executor.run(async {
@@ -321,7 +335,7 @@ impl Running {
             service.volume().clone().close().await;
         });
         // Jobs that this has ended, too.
-        tell_news(&service, output);
+        tell_news();
         if let Some(Err(error)) = signal {
             return Err(CliError::System { action: "wait for a signal", error });
         }
@@ -331,10 +345,6 @@ impl Running {
         output.note("stopped; all acknowledged writes are on the drives");
         Ok(Exit::Done)
     }
-}
-
-fn tell_news(service: &ZonedService, output: &Output) {
-    service.look_around().iter().for_each(|news| output.event(news));
 }
 
 impl Places {

@@ -12,6 +12,7 @@ use zoneweave_raid::log::{AdminError, MemberStatus};
 use super::Service;
 use crate::conditions::explained;
 use crate::error::CliError;
+use crate::events::{Place, What};
 use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::WaitingStatus;
@@ -53,7 +54,7 @@ impl Service {
         let (named, place) = (self.slots.of(&member), self.place(slot));
         self.volume.fail(slot).await?;
         let Some(named) = named else { return Ok(()) };
-        self.note(format_args!("{place}: taken offline"));
+        self.note(What::DriveOffline { place });
         self.slots.forget(&named.path);
         let mut offline = self.offline.borrow_mut();
         offline.retain(|(other, _)| *other != slot);
@@ -108,18 +109,17 @@ impl Service {
 
     async fn put_back(&self, returning: Returning) -> Result<(), CliError> {
         let Returning { slot, uuid, named } = returning;
-        let drive = named.path.display();
-        self.note(format_args!("slot {slot}: {drive} returns, and gets what it missed"));
+        let drive = &named.path.display();
+        let place = Place::new(slot, drive);
+        self.note(What::began(JobKind::Return, place.clone(), "returns, and gets what it missed"));
         let returned = self.volume.readd(slot, named.member.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
         let returned =
             returned.map_err(|error| explained(error, slot, &named, &self.volume.status()));
-        self.jobs.slot_ended(self.handle.now(), JobKind::Return, slot, &drive, &returned);
-        match &returned {
-            Ok(()) => self.note(format_args!("slot {slot}: {drive} has what it missed")),
-            Err(error) => self.note(format_args!("slot {slot}: {drive} does not return: {error}")),
-        }
+        self.jobs.slot_ended(self.handle.now(), JobKind::Return, slot, drive, &returned);
+        let words = ("has what it missed", "does not return");
+        self.note(What::ended(JobKind::Return, place, &returned, words));
         returned
     }
 

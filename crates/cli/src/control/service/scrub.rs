@@ -15,7 +15,7 @@ impl Service {
     pub(super) async fn scrub(&self) -> Result<Scrubbed, CliError> {
         let state = self.volume.status().scrub_state;
         let scrub = async { Ok(Scrubbed::from(self.volume.scrub().await?)) };
-        self.jobs.scrub(&self.handle, state, scrub, |text| self.note(text)).await
+        self.jobs.scrub(&self.handle, state, scrub, |what| self.note(what)).await
     }
 
     /// Gives an order to the scrub.

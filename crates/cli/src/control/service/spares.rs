@@ -8,6 +8,7 @@ use zoneweave_raid::log::{SpareState as TakenState, VolumeStatus};
 use super::Service;
 use crate::drives::paths::absolute;
 use crate::error::CliError;
+use crate::events::{Place, What};
 use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid};
 use crate::status::{SpareState, SpareStatus};
@@ -58,7 +59,7 @@ impl Service {
         let (label, path) = (path.display().to_string(), absolute(path));
         let path = path.unwrap_or_else(|_| PathBuf::from(&label));
         let (uuid, refused) = (String::new(), Some(reason.to_owned()));
-        self.news.borrow_mut().push(format!("the spare {label} is unusable: {reason}"));
+        self.note(What::SpareUnusable { drive: label.clone(), reason: reason.to_owned() });
         self.spares.borrow_mut().push(KeptSpare {
             uuid,
             label,
@@ -78,20 +79,21 @@ impl Service {
             let slot = members.iter().position(|member| member.uuid == spare.uuid);
             let taken = spares.taken.iter().find(|taken| taken.uuid == spare.uuid);
             let reason = taken.and_then(|taken| taken.reason.as_ref());
-            let text = match (slot, reason) {
+            let what = match (slot, reason) {
                 (Some(slot), _) => {
                     if let Some(named) = spare.waiting.take() {
                         self.slots.put(spare.uuid.clone(), named);
                     }
-                    format!("slot {slot}: replaced by the spare {drive}")
+                    let slot = u8::try_from(slot).expect("an array has at most 32 slots");
+                    What::SpareTaken { slot, drive: drive.clone() }
                 }
                 (None, Some(reason)) => {
                     spare.waiting = None;
-                    format!("the spare {drive} is unusable: {reason}")
+                    What::SpareUnusable { drive: drive.clone(), reason: reason.clone() }
                 }
                 (None, None) => continue,
             };
-            self.news.borrow_mut().push(text);
+            self.events.note(what);
         }
     }
 
@@ -107,6 +109,13 @@ impl Service {
                 let result = if is_rebuilt { Ok(()) } else { Err(reason) };
                 let (now, kind) = (self.handle.now(), JobKind::Rebuild);
                 self.jobs.slot_ended(now, kind, slot.into(), &spare.label, &result);
+                let words = ("the spare is rebuilt", "the spare is not rebuilt");
+                self.events.note(What::ended(
+                    kind,
+                    Place::new(slot.into(), &spare.label),
+                    &result,
+                    words,
+                ));
             }
         }
     }

@@ -11,6 +11,7 @@ use super::ZonedService;
 use crate::conditions::refuse_working;
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::error::CliError;
+use crate::events::{Place, What};
 use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::WaitingStatus;
@@ -73,7 +74,11 @@ impl ZonedService {
         let uuid = MemberUuid(random_uuid()?);
         let drive = named.path.display().to_string();
         let before = self.place(slot);
-        self.note(format_args!("{before}: to be replaced by {drive}"));
+        self.note(What::began(
+            JobKind::Replace,
+            before.clone(),
+            format!("to be replaced by {drive}"),
+        ));
         // Before it is a member, so that the status names the drive as soon as it is.
         self.slots.waits(uuid.to_string(), named.clone());
         let slot_number = u8::try_from(slot).unwrap_or(u8::MAX);
@@ -86,10 +91,10 @@ impl ZonedService {
         let replaced = replaced.map_err(|error| self.explained(error, named));
         let drive = named.path.display();
         self.jobs.slot_ended(self.handle.now(), JobKind::Replace, slot, &drive, &replaced);
-        match &replaced {
-            Ok(()) => self.note(format_args!("{}: the replacement is rebuilt", self.place(slot))),
-            Err(error) => self.note(format_args!("{before}: the replacement failed: {error}")),
-        }
+        // A replacement that failed may have left the slot without a drive.
+        let place = if replaced.is_ok() { self.place(slot) } else { before };
+        let words = ("the replacement is rebuilt", "the replacement failed");
+        self.note(What::ended(JobKind::Replace, place, &replaced, words));
         replaced
     }
 
@@ -105,7 +110,7 @@ impl ZonedService {
     }
 
     /// A slot with its drive.
-    fn place(&self, slot: usize) -> String {
+    fn place(&self, slot: usize) -> Place {
         self.slots.place(&self.members(), slot)
     }
 }

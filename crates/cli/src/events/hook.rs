@@ -1,0 +1,242 @@
+//! The program of an operator that is run for each event.
+//!
+//! A thread of its own runs the program, for one event at a time and in order, so that neither I/O
+//! nor the control socket waits for it. The queue is bounded: a program that is too slow misses the
+//! events in between, and is told with the next one how many.
+//!
+//! Fault model: the program may hang, fail, write much, or leave children behind. Its process group
+//! is killed after a minute, its output goes to the server's standard error, and a failure is told
+//! there.
+
+use std::io::{self, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::Event;
+use crate::error::CliError;
+
+/// Events that may wait for the program.
+const WAITING: usize = 64;
+
+/// The time that the program has for an event.
+const TIME: Duration = Duration::from_secs(60);
+
+/// The time that a server that stops gives the program for all that waits.
+const LAST_TIME: Duration = Duration::from_secs(5);
+
+/// How often a program is looked at.
+const LOOKING: Duration = Duration::from_millis(10);
+
+/// A program that is run for events.
+pub(crate) struct Hook {
+    /// `None` once this is dropped.
+    queue: Option<SyncSender<Told>>,
+    /// Disconnected when the thread ends.
+    ended: Mutex<Receiver<()>>,
+    /// Events that the program has missed since it was told last.
+    missed: AtomicU64,
+}
+
+/// An event for the program.
+struct Told {
+    event: Event,
+    /// Events before it that it has missed.
+    missed: u64,
+}
+
+impl Hook {
+    /// # Errors
+    /// If there is no such program, or no thread for it.
+    pub(crate) fn new(program: &Path) -> Result<Self, CliError> {
+        let program = find(program)?;
+        let (queue, told) = sync_channel::<Told>(WAITING);
+        let (ends, ended) = sync_channel::<()>(1);
+        let run = move || {
+            for told in told {
+                if let Err(reason) = run(&program, &told, TIME) {
+                    let program = program.display();
+                    // There is no other place to report it.
+                    let _ = writeln!(io::stderr(), "{program} failed for an event: {reason}");
+                }
+            }
+            drop(ends);
+        };
+        let thread = thread::Builder::new().name("events".to_owned()).spawn(run);
+        thread.map_err(|error| CliError::System { action: "start a thread for events", error })?;
+        Ok(Self { queue: Some(queue), ended: Mutex::new(ended), missed: AtomicU64::new(0) })
+    }
+
+    /// Queues an event for the program, which misses it if too many wait.
+    pub(crate) fn tell(&self, event: &Event) {
+        let queue = self.queue.as_ref().expect("the queue lives as long as this");
+        let missed = self.missed.swap(0, Ordering::Relaxed);
+        let told = Told { event: event.clone(), missed };
+        if let Err(TrySendError::Full(_)) = queue.try_send(told) {
+            self.missed.fetch_add(missed + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Hook {
+    /// Lets the program hear what waits, for [`LAST_TIME`] at most.
+    fn drop(&mut self) {
+        self.queue = None;
+        let ended = self.ended.get_mut().expect("nobody locks it");
+        if ended.recv_timeout(LAST_TIME) == Err(RecvTimeoutError::Timeout) {
+            let _ = writeln!(io::stderr(), "the program for events still runs; not waiting for it");
+        }
+    }
+}
+
+/// # Errors
+/// If the program is no file. A name without a slash is looked for in PATH by the system.
+fn find(program: &Path) -> Result<PathBuf, CliError> {
+    if program.components().count() == 1 && !program.is_file() {
+        return Ok(program.to_owned());
+    }
+    let found = program.canonicalize();
+    found.map_err(|error| CliError::EventProgram { path: program.to_owned(), error })
+}
+
+/// Runs the program for an event; the error says why it failed.
+fn run(program: &Path, told: &Told, time: Duration) -> Result<(), String> {
+    let Told { event, missed } = told;
+    let mut command = Command::new(program);
+    command
+        .env("ZONEWEAVE_EVENT", event.what.word())
+        .env("ZONEWEAVE_LEVEL", event.level.word())
+        .env("ZONEWEAVE_ARRAY", &event.array)
+        .env("ZONEWEAVE_TEXT", &event.text)
+        .env("ZONEWEAVE_TIME", crate::format::time(event.time_ns))
+        .env("ZONEWEAVE_MISSED", missed.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::from(io::stderr()))
+        .process_group(0);
+    let place = event.what.place();
+    if let Some(place) = &place {
+        command.env("ZONEWEAVE_SLOT", place.slot.to_string());
+    }
+    if let Some(drive) = place.and_then(|place| place.drive) {
+        command.env("ZONEWEAVE_DRIVE", drive);
+    }
+    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    // An event fits the buffer of a pipe. A program may end without reading it.
+    if let Some(mut input) = child.stdin.take() {
+        let _ = serde_json::to_writer(&mut input, event);
+    }
+    let status = wait(&mut child, time).map_err(|error| error.to_string())?;
+    match status {
+        None => Err(format!("it was killed, as it ran for {} s", time.as_secs())),
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(match (status.code(), status.signal()) {
+            (Some(code), _) => format!("exit code {code}"),
+            (None, signal) => format!("signal {}", signal.unwrap_or(0)),
+        }),
+    }
+}
+
+/// The end of a process; `None` if it was killed after `time`.
+fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
+    let end = Instant::now() + time;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        if Instant::now() >= end {
+            // It leads its group.
+            if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+            child.wait()?;
+            return Ok(None);
+        }
+        thread::sleep(LOOKING);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::super::log::EventLog;
+    use super::super::{Place, What};
+    use super::*;
+
+    /// A shell script in a folder.
+    fn script(folder: &Path, text: &str) -> PathBuf {
+        let path = folder.join("program");
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        path
+    }
+
+    fn event(what: What) -> Event {
+        let log = EventLog::new("vol0");
+        log.note(what);
+        log.news().remove(0)
+    }
+
+    #[test]
+    fn a_program_gets_events_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let written = folder.path().join("written");
+        let text = format!(
+            "echo $ZONEWEAVE_EVENT $ZONEWEAVE_LEVEL $ZONEWEAVE_ARRAY $ZONEWEAVE_SLOT \
+             $ZONEWEAVE_DRIVE >> {0}; cat >> {0}; echo >> {0}",
+            written.display()
+        );
+        let hook = Hook::new(&script(folder.path(), &text)).unwrap();
+        let lost = What::Lost { place: Place::new(2, "d/drive2"), bytes: 4096 };
+        hook.tell(&event(lost));
+        hook.tell(&event(What::ReclaimEased));
+        drop(hook);
+        let written = fs::read_to_string(written).unwrap();
+        let lines: Vec<_> = written.lines().collect();
+        assert_eq!(lines.len(), 4, "{written}");
+        assert_eq!(lines[0], "lost critical vol0 2 d/drive2");
+        let document: Event = serde_json::from_str(lines[1]).unwrap();
+        assert_eq!(document.what, What::Lost { place: Place::new(2, "d/drive2"), bytes: 4096 });
+        assert_eq!(lines[2], "reclaim-eased notice vol0");
+    }
+
+    /// A mail server that hangs must not fill the memory.
+    #[test]
+    fn a_program_that_hangs_is_killed_with_its_children_and_misses_events() {
+        let folder = tempfile::tempdir().unwrap();
+        let hang = folder.path().join("hang");
+        fs::write(&hang, "").unwrap();
+        let text = "hang() { while [ -e HANG ]; do sleep 0.01; done; }\nhang & hang";
+        let text = text.replace("HANG", &hang.display().to_string());
+        let hangs = script(folder.path(), &text);
+        let told = Told { event: event(What::Stopping), missed: 0 };
+        let killed = run(&hangs, &told, Duration::from_millis(50)).unwrap_err();
+        assert!(killed.contains("killed"), "{killed}");
+        let hook = Hook::new(&hangs).unwrap();
+        for _ in 0..WAITING + 10 {
+            hook.tell(&event(What::Stopping));
+        }
+        // The thread may have taken one.
+        assert!(hook.missed.load(Ordering::Relaxed) >= 9);
+        fs::remove_file(hang).unwrap();
+    }
+
+    #[test]
+    fn failures_say_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let told = Told { event: event(What::Stopping), missed: 0 };
+        let fails = script(folder.path(), "exit 3");
+        assert_eq!(run(&fails, &told, TIME).unwrap_err(), "exit code 3");
+        let gone = folder.path().join("gone");
+        let refused = Hook::new(&gone).err().unwrap().to_string();
+        assert!(refused.contains("--on-event"), "{refused}");
+    }
+}
