@@ -12,10 +12,11 @@
 //!   [`writing`]: `--write-mode`.
 //! * [`status`]: the status of an array, served or not.
 //! * [`events`]: the events of a server, and their receivers.
+//! * [`metrics`]: the metrics of served arrays, for Prometheus.
 //! * [`control`]: the control socket of a server, both ends.
 //!
-//! Files import downwards: `arguments`, `commands`, `start`, `control`, `events`, `conditions`,
-//! `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
+//! Files import downwards: `arguments`, `commands`, `metrics`, `start`, `control`, `events`,
+//! `conditions`, `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 rebuilding, 11
@@ -34,6 +35,7 @@ mod format;
 mod help;
 mod job;
 mod memory;
+mod metrics;
 mod output;
 mod ranges;
 mod session;

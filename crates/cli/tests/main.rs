@@ -9,6 +9,7 @@ mod fs;
 mod jobs;
 mod looking;
 mod making;
+mod metrics;
 mod nvme_tcp;
 mod rest;
 mod returning;

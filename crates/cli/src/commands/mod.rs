@@ -13,6 +13,7 @@ pub(crate) mod experiment;
 pub(crate) mod fs;
 pub(crate) mod inspect;
 pub(crate) mod man;
+pub(crate) mod metrics;
 pub(crate) mod quickstart;
 pub(crate) mod replay;
 pub(crate) mod serve;
@@ -39,6 +40,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Fs(verb) => fs::run(verb, output),
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
+        Verb::Metrics(metrics) => metrics::run(&metrics, output),
         Verb::Events(events) => events::run(&events, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),

@@ -1,0 +1,93 @@
+//! `zoneweave metrics`: the metrics of all arrays that are served on this machine.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::error::{CliError, usage};
+use crate::exit::Exit;
+use crate::metrics::http::{Socket, serve};
+use crate::metrics::{ask, text};
+use crate::output::Output;
+
+#[derive(Args)]
+pub(crate) struct Metrics {
+    /// Answer scrapes at this address, path /metrics, until a signal: unix:PATH, or
+    /// tcp:HOST:PORT of this machine. Without it, the metrics are printed once
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    listen: Option<Address>,
+}
+
+#[derive(Clone, Debug)]
+enum Address {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+fn parse_address(text: &str) -> Result<Address, String> {
+    if let Some(path) = text.strip_prefix("unix:").filter(|path| !path.is_empty()) {
+        return Ok(Address::Unix(path.into()));
+    }
+    let place = text.strip_prefix("tcp:").ok_or("it must be unix:PATH or tcp:HOST:PORT")?;
+    let place = place.replace("localhost:", "127.0.0.1:");
+    let address: SocketAddr =
+        place.parse().map_err(|_| format!("{place} is no address such as 127.0.0.1:9750"))?;
+    match address.ip().is_loopback() {
+        true => Ok(Address::Tcp(address)),
+        false => {
+            Err("only this machine may connect, as there is no encryption: use 127.0.0.1, and a \
+                      proxy with TLS for others"
+                .to_owned())
+        }
+    }
+}
+
+pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> {
+    let Some(address) = &request.listen else {
+        output.raw(text(&ask())?.as_bytes());
+        return Ok(Exit::Done);
+    };
+    let failed = |error| CliError::System { action: "listen for scrapes", error };
+    let socket = match address {
+        Address::Tcp(address) => {
+            let listener = TcpListener::bind(address).map_err(failed)?;
+            let address = listener.local_addr().map_err(failed)?;
+            output.line(format_args!("http://{address}/metrics"));
+            Socket::Tcp(listener)
+        }
+        Address::Unix(path) => {
+            remove_stale(path)?;
+            let listener = UnixListener::bind(path).map_err(failed)?;
+            fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+            output.line(format_args!(
+                "curl --unix-socket {} http://localhost/metrics",
+                path.display()
+            ));
+            Socket::Unix(listener)
+        }
+    };
+    output.line("ready; stop with Ctrl-C");
+    serve(&socket)?;
+    Ok(Exit::Done)
+}
+
+/// Removes a socket that nobody listens at.
+///
+/// # Errors
+/// If there is something else.
+fn remove_stale(path: &Path) -> Result<(), CliError> {
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let problem = if !found.file_type().is_socket() {
+        "exists, and is no socket: give another path"
+    } else if UnixStream::connect(path).is_ok() {
+        "is in use: another process listens there"
+    } else {
+        let failed = |error| CliError::System { action: "remove an old socket", error };
+        return fs::remove_file(path).map_err(failed);
+    };
+    Err(usage("listen")(format!("{} {problem}", path.display())))
+}

@@ -1,0 +1,82 @@
+//! `zoneweave metrics`: of all arrays that are served.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::common::{MEMBERS, Place};
+
+#[test]
+fn metrics_follow_what_happens() {
+    let place = Place::with_array();
+    place.run("metrics").exits(0).says("# EOF");
+    let server = place.serve(MEMBERS);
+    let mut client = server.client();
+    client.write(0, &[7; 64 << 10]);
+    client.flush();
+    let text = place.run("metrics").exits(0).stdout;
+    for (start, end) in [
+        ("zoneweave_up{array=\"vol0\"", "} 1"),
+        ("zoneweave_user_written_bytes_total{array=\"vol0\"", "} 65536"),
+        ("zoneweave_drive_zones{array=\"vol0\"", "state=\"empty\"} 11"),
+    ] {
+        let found = text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+        assert!(found, "{start} .. {end} is not in {text}");
+    }
+    place.run("array fail d/drive0 --slot 2").exits(0);
+    let text = place.run("metrics").exits(0).stdout;
+    let state = |line: &&str| line.contains("slot=\"2\",state=\"failed\"");
+    assert!(text.lines().find(state).unwrap().ends_with("} 1"), "{text}");
+    // A server that hangs is not up, and not gone.
+    server.signal(Signal::STOP);
+    let text = place.run("metrics").exits(0).stdout;
+    let up = text.lines().find(|line| line.starts_with("zoneweave_up{")).unwrap();
+    assert!(up.ends_with("} 0"), "{text}");
+    server.signal(Signal::CONT);
+    server.stop();
+}
+
+#[test]
+fn scrapes_are_answered_at_a_socket_of_this_machine_only() {
+    let place = Place::with_array();
+    let refused = place.run("metrics --listen tcp:0.0.0.0:0").exits(2);
+    refused.complains("only this machine may connect");
+    let mut exporter = place
+        .command("metrics --listen unix:m.sock")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(exporter.stdout.take().unwrap()).lines();
+    lines.find(|line| line.as_ref().unwrap().starts_with("ready")).unwrap().unwrap();
+    place.run("metrics --listen unix:m.sock").exits(2).complains("in use");
+    // A client that sends nothing does not stop the others.
+    let _silent = UnixStream::connect(place.path("m.sock")).unwrap();
+    let mut client = UnixStream::connect(place.path("m.sock")).unwrap();
+    client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    exporter.kill().unwrap();
+    exporter.wait().unwrap();
+    // Its socket is left behind, and the next one takes its place.
+    assert!(place.path("m.sock").exists());
+}
+
+/// The alerts fire when they should, and Prometheus takes what servers tell.
+#[test]
+fn alerts_fire_when_they_should() {
+    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/prometheus");
+    let promtool =
+        |words: &[&str]| Command::new("promtool").args(words).current_dir(rules).output();
+    let Ok(tested) = promtool(&["test", "rules", "zoneweave.test.yml"]) else {
+        eprintln!("SKIPPED: THE ALERTS ARE TESTED WITH promtool, OF THE PACKAGE prometheus");
+        return;
+    };
+    assert!(tested.status.success(), "{tested:?}");
+    let checked = promtool(&["check", "rules", "zoneweave.rules.yml"]).unwrap();
+    assert!(checked.status.success(), "{checked:?}");
+}
