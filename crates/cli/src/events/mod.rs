@@ -201,7 +201,10 @@ impl Receivers {
     pub(crate) fn receive(&self, event: &Event, output: &Output) {
         match &self.syslog {
             Some(syslog) => syslog.send(event),
-            None => output.log_line(syslog::line(event, self.journal)),
+            None if self.journal || event.level > Level::Info || output.verbose() => {
+                output.log_line(syslog::line(event, self.journal));
+            }
+            None => {}
         }
         if let Some(hook) = self.hook.as_ref().filter(|_| event.level >= Level::Notice) {
             hook.tell(event);

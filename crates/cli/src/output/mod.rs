@@ -31,6 +31,8 @@ pub(crate) struct Output {
     /// Prefix of messages.
     prefix: String,
     failed: Arc<AtomicBool>,
+    /// Whether the reader of standard output is gone.
+    unread: Arc<AtomicBool>,
 }
 
 /// Emphasis of a word.
@@ -75,6 +77,7 @@ impl Output {
             color: color && !globals.json,
             prefix: String::new(),
             failed: Arc::default(),
+            unread: Arc::default(),
         }
     }
 
@@ -98,9 +101,19 @@ impl Output {
         self.quiet
     }
 
+    /// Whether `--verbose` was given.
+    pub(crate) const fn verbose(&self) -> bool {
+        self.verbose
+    }
+
     /// Whether writing failed, other than with a broken pipe.
     pub(crate) fn failed(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Whether output goes nowhere: its reader is gone, or writing failed.
+    pub(crate) fn is_in_vain(&self) -> bool {
+        self.failed() || self.unread.load(Ordering::Relaxed)
     }
 
     /// Prints a line of the result, unless it is a document.
@@ -209,9 +222,10 @@ impl Output {
     }
 
     fn note_outcome(&self, outcome: io::Result<()>) {
-        if outcome.is_err_and(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-            self.failed.store(true, Ordering::Relaxed);
-        }
+        let Err(error) = outcome else { return };
+        let is_unread = error.kind() == io::ErrorKind::BrokenPipe;
+        let flag = if is_unread { &self.unread } else { &self.failed };
+        flag.store(true, Ordering::Relaxed);
     }
 }
 
