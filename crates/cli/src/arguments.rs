@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     array, bench, characterize, completions, config, demo, doctor, emu, events, experiment, fs,
-    inspect, man, metrics, quickstart, replay, serve, simulate, soak, zoned, zones,
+    inspect, iostat, man, metrics, quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
 
@@ -51,6 +51,8 @@ pub(crate) enum Verb {
     Zones(zones::Zones),
     /// Print what happened to a served array: drives lost, jobs, damage, space
     Events(events::Events),
+    /// Print the load of all served arrays and of their drives, as rates
+    Iostat(iostat::Iostat),
     /// Print the metrics of all served arrays, or answer scrapes of Prometheus
     Metrics(metrics::Metrics),
     /// Decode the contents of a drive, even if it is damaged or in use (read-only)

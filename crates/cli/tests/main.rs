@@ -4,12 +4,10 @@
 
 mod characterize;
 mod common;
-mod events;
 mod fs;
 mod jobs;
 mod looking;
 mod making;
-mod metrics;
 mod nvme_tcp;
 mod rest;
 mod returning;

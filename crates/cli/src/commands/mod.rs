@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod experiment;
 pub(crate) mod fs;
 pub(crate) mod inspect;
+pub(crate) mod iostat;
 pub(crate) mod man;
 pub(crate) mod metrics;
 pub(crate) mod quickstart;
@@ -40,6 +41,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Fs(verb) => fs::run(verb, output),
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
+        Verb::Iostat(iostat) => iostat::run(&iostat, output),
         Verb::Metrics(metrics) => metrics::run(&metrics, output),
         Verb::Events(events) => events::run(&events, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),

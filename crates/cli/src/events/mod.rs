@@ -5,9 +5,9 @@
 //! standard error or syslog ([`syslog`]), a program of the operator ([`hook`]), and requests to the
 //! control socket (`zoneweave events`).
 //!
-//! Invariant: no event waits for its receiver, and none holds up I/O. Everything is bounded: the log
-//! drops its oldest events, and says how many; a program that is too slow misses events, and is told
-//! how many.
+//! Invariant: no event waits for its receiver, and none holds up I/O. Everything is bounded: the
+//! log drops its oldest events, and says how many; a program that is too slow misses events, and is
+//! told how many.
 
 pub(crate) mod changes;
 mod describe;

@@ -29,7 +29,7 @@ const STATES: [MemberHealth; 4] =
 pub(super) fn of(known: &[Known]) -> Vec<Family> {
     let mut families = Families::default();
     for Known { uuid, status } in known {
-        let name = status.as_ref().map(named).unwrap_or_default();
+        let name = status.as_ref().map(ArrayStatus::full_name).unwrap_or_default();
         let labels = vec![("array", name), ("uuid", uuid.clone())];
         let is_up = Count(status.is_some().into());
         families.add("up", "Whether the server of the array answers", Gauge, &labels, is_up);
@@ -42,14 +42,6 @@ pub(super) fn of(known: &[Known]) -> Vec<Family> {
         }
     }
     families.0
-}
-
-/// The name of the array of a status.
-fn named(status: &ArrayStatus) -> String {
-    match status.shard {
-        None => status.name.clone(),
-        Some(shard) => format!("{} {shard}", status.name),
-    }
 }
 
 /// Families by their first use.
@@ -65,6 +57,7 @@ impl Families {
         labels: &Labels,
         value: Value,
     ) {
+        assert!(!name.ends_with("_total"), "{name}: the encoder adds that to counters");
         let sample = Sample { labels: labels.clone(), value };
         match self.0.iter_mut().find(|family| family.name == name) {
             Some(family) => {

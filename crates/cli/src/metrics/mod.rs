@@ -24,9 +24,9 @@ use crate::status::ArrayStatus;
 #[derive(Debug)]
 pub(crate) struct Known {
     /// UUID of the array, by which its socket is named.
-    uuid: String,
+    pub(crate) uuid: String,
     /// `None` if its server does not answer.
-    status: Option<ArrayStatus>,
+    pub(crate) status: Option<ArrayStatus>,
 }
 
 /// Asks all servers of this user, for 3 s at most.

@@ -1,3 +1,5 @@
+//! The text of metrics, and the names that alerts and dashboard use.
+
 use super::*;
 use crate::job::Job;
 use crate::status::examples::healthy;

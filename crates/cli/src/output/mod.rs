@@ -136,7 +136,8 @@ impl Output {
         }
     }
 
-    /// Prints one of many results: a document on a line of its own, or the lines that `text` prints.
+    /// Prints one of many results: a document on a line of its own, or the lines that `text`
+    /// prints.
     pub(crate) fn result_line<T: Serialize>(&self, kind: &str, body: &T, text: impl FnOnce(&Self)) {
         if !self.json {
             text(self);

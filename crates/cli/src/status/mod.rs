@@ -441,6 +441,14 @@ fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
 }
 
 impl ArrayStatus {
+    /// Its name, with its shard.
+    pub(crate) fn full_name(&self) -> String {
+        match self.shard {
+            None => self.name.clone(),
+            Some(shard) => format!("{} {shard}", self.name),
+        }
+    }
+
     /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that
     /// the operator of several arrays does not pick a drive of another. Paths are absolute, to be
     /// pasted anywhere.

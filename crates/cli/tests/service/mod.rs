@@ -1,5 +1,7 @@
-//! Servers as services: volumes by name, the service manager, and assembly at boot.
+//! Servers as services: volumes by name, the service manager, assembly at boot, events and metrics.
 
 mod assemble;
+mod events;
+mod metrics;
 mod named;
 mod notify;

@@ -1,3 +1,5 @@
+//! Events between two statuses.
+
 use super::*;
 use crate::events::Level;
 use crate::status::examples::healthy;

@@ -25,6 +25,9 @@ fn metrics_follow_what_happens() {
         let found = text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
         assert!(found, "{start} .. {end} is not in {text}");
     }
+    let rates = place.run("iostat 1ms 1 --json").exits(0).document("iostat");
+    assert_eq!(rates["arrays"][0]["drives"][3]["state"], "online", "{rates}");
+    place.run("iostat 1ms 2").exits(0).says("vol0").says("WRITE/s");
     place.run("array fail d/drive0 --slot 2").exits(0);
     let text = place.run("metrics").exits(0).stdout;
     let state = |line: &&str| line.contains("slot=\"2\",state=\"failed\"");
