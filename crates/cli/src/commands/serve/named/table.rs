@@ -117,22 +117,7 @@ impl VolumeTable {
             is_named |= key == ARRAY;
             match option(&shared, key) {
                 Some(option) => self.share(option, value, line, &all),
-                None => {
-                    let fronts = all.get_subcommands().map(Command::get_name);
-                    let known: Vec<_> = fronts.chain(options(&shared)).chain([DRIVES]).collect();
-                    let of_front = all.get_subcommands().find(|verb| option(verb, key).is_some());
-                    match of_front {
-                        Some(front) => {
-                            let front = front.get_name();
-                            let text = format!(
-                                "{key} is a key of a front end, e.g. [volume.{}.{front}]",
-                                self.name
-                            );
-                            self.problem(line, text);
-                        }
-                        None => self.problem(line, unknown(key, &known)),
-                    }
-                }
+                None => self.problem(line, misplaced(key, &all, &shared)),
             }
         }
         if self.fronts.is_empty() {
@@ -249,6 +234,17 @@ impl VolumeTable {
     /// The commands that serve the volume through one front end each.
     pub(crate) fn commands(&self) -> Vec<String> {
         self.fronts.iter().map(Front::command).collect()
+    }
+}
+
+/// The message for a key that no option of the array has.
+fn misplaced(key: &str, all: &Command, shared: &Command) -> String {
+    match all.get_subcommands().find(|front| option(front, key).is_some()) {
+        Some(front) => format!("{key} is a key of a front end, e.g. {}", front.get_name()),
+        None => {
+            let fronts = all.get_subcommands().map(Command::get_name);
+            unknown(key, &fronts.chain(options(shared)).chain([DRIVES]).collect::<Vec<_>>())
+        }
     }
 }
 
