@@ -218,6 +218,9 @@ pub enum Problem {
     /// An index block that does not verify.
     #[error("the index block is damaged or out of place")]
     IndexDamaged,
+    /// A filler block that does not verify.
+    #[error("the filler block behind the segment is damaged; it means nothing")]
+    FillerDamaged,
     /// An index entry that contradicts its block.
     #[error("entry {entry} of the index block contradicts column {column}")]
     IndexDiffers {
@@ -251,6 +254,7 @@ impl Problem {
             | Self::ChunkDamaged
             | Self::ColumnBlockDamaged
             | Self::ZoneParityUnclear { .. }
+            | Self::FillerDamaged
             | Self::IndexDamaged => Severity::Damage,
             Self::NoArray
             | Self::SegmentLost
@@ -387,6 +391,12 @@ pub struct Counts {
     pub lost_blocks: u64,
     /// Trimmed blocks of the volume.
     pub trimmed_blocks: u64,
+    /// Damaged blocks on record that were restored, since they were last cleared.
+    pub recorded_repaired: u64,
+    /// Damaged blocks on record that were not.
+    pub recorded_unrepairable: u64,
+    /// Ranges of the volume on record in which blocks were lost.
+    pub recorded_lost_ranges: u64,
 }
 
 /// The array that was checked.

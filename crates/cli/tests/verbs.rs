@@ -496,6 +496,14 @@ fn an_array_that_lost_blocks_is_damaged_and_says_so() {
     place.run("array status d/drive0").exits(0);
     let log = server.stop();
     assert!(log.contains("slot 0 (d/drive0): ") && log.contains("LOST"), "{log}");
+    let stopped = place.run("array status d/drive0 d/drive1 --check").exits(13);
+    stopped.says("vol0 DAMAGED").says("(offsets in bytes)").says("zoneweave array clear");
+    let document = place.run("--json array status d/drive0 d/drive1").exits(0);
+    let document = document.document("array-status");
+    let ranges = document["lost"]["ranges"].as_array().unwrap();
+    assert!(!ranges.is_empty() && ranges[0]["size_bytes"].as_u64() > Some(0), "{document}");
+    place.run("array clear d/drive0 d/drive1").exits(0).says("HEALTHY");
+    place.run("array status d/drive0 d/drive1 --check").exits(0);
 }
 
 /// Changes a byte of every block of data.

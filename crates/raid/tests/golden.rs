@@ -22,6 +22,7 @@ use zoneweave_raid::log::format::{
     TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
+use zoneweave_raid::log::{Faults, LostRange, MemberErrors};
 use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
@@ -188,6 +189,26 @@ fn segment_headers_keep_their_bytes() {
     let roster = Roster { below: 0x3232_3334_3536_3738, segments: vec![header, next] };
     let record = record(111, RecordBody::Roster(roster));
     let stored = golden("superblock-roster", &record.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+}
+
+#[test]
+fn records_of_faults_keep_their_bytes() {
+    let errors = |read| MemberErrors {
+        read,
+        write: 0x1122,
+        checksum: 0x3142_5364,
+        repaired: 0x0102_0304_0506_0708,
+        unrepairable: 7,
+    };
+    let range = |lba, blocks| LostRange { lba: Lba(lba), blocks };
+    let faults = Faults {
+        errors: (0..5).map(errors).collect(),
+        lost: vec![range(0x0102_0304, 3), range(0x1112_1314, 0x1516)],
+        joined: true,
+    };
+    let record = record(112, RecordBody::Faults(faults));
+    let stored = golden("superblock-faults", &record.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
 }
 

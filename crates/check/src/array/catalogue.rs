@@ -35,6 +35,8 @@ struct WrittenZone {
     location: Location,
     /// Its own header, or the header of another column that lists the zone.
     header: Option<Header>,
+    /// Whether its own header cannot be read, which is reported already.
+    is_unreadable: bool,
 }
 
 /// Finds all live segments.
@@ -83,7 +85,9 @@ async fn read_headers(membership: &Membership, findings: &mut Findings) -> Vec<W
                 }
                 continue;
             }
-            let header = match member.drive.read_one(zone, 0).await {
+            let block = member.drive.read_one(zone, 0).await;
+            let is_unreadable = block.is_err();
+            let header = match block {
                 Ok(block) => parse_header(membership, slot, zone, &block, location, findings),
                 Err(status) => {
                     findings.add(location.offset(0), Problem::unreadable(status));
@@ -95,6 +99,7 @@ async fn read_headers(membership: &Membership, findings: &mut Findings) -> Vec<W
                 column: Column { zone, write_pointer },
                 location,
                 header,
+                is_unreadable,
             });
         }
     }
@@ -147,10 +152,13 @@ async fn attribute_headless(
                 claims.insert(header.segment, header.clone());
             }
         }
+        let is_unreadable = zones[at].is_unreadable;
         let Some(member) = &membership.members[slot] else { continue };
         let carried = generations(membership, &member.drive, slot, column).await;
         if let Some(header) = membership.listed_at(slot, column.zone, most_of(&carried)) {
-            findings.add(location.offset(0), Problem::HeaderDamaged);
+            if !is_unreadable {
+                findings.add(location.offset(0), Problem::HeaderDamaged);
+            }
             zones[at].header = Some(header.clone());
             continue;
         }
@@ -164,7 +172,10 @@ async fn attribute_headless(
             1 => Problem::HeaderDamaged,
             _ => Problem::ZoneClaimedTwice,
         };
-        findings.add(location.offset(0), problem);
+        // One damaged block is one finding.
+        if !is_unreadable || problem != Problem::HeaderDamaged {
+            findings.add(location.offset(0), problem);
+        }
         zones[at].header = genuine.pop();
     }
 }

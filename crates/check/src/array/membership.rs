@@ -6,6 +6,7 @@ use crate::array::epoch::{choose_epoch, newest_of_all, state_of};
 use crate::array::records::{Candidate, Placed, scan};
 use crate::drive::Drive;
 use crate::format::config::Config;
+use crate::format::faults::Faults;
 use crate::format::fields::{Array, uuid_text};
 use crate::format::record::{Epoch, MemberState, Payload, Record, Seal};
 use crate::format::roster::Roster;
@@ -33,6 +34,12 @@ pub(crate) struct Membership {
     pub(crate) dead: BTreeSet<u64>,
     /// The newest roster, with the sequence of its record.
     pub(crate) roster: Option<(u64, Roster)>,
+    /// The UUIDs of the members by slot, and the newest faults that list each, with the sequence of
+    /// their record.
+    uuids: Vec<[u8; 16]>,
+    pub(crate) damaged: Vec<(u64, (u64, u64))>,
+    /// How many lost ranges the newest faults list, with the sequence of their record.
+    pub(crate) lost_ranges: (u64, u64),
     pub(crate) sequence_ceiling: u64,
     pub(crate) segment_ceiling: u64,
 }
@@ -103,6 +110,9 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         seals: BTreeMap::new(),
         dead: BTreeSet::new(),
         roster: None,
+        uuids: table.members.iter().map(|member| member.uuid).collect(),
+        damaged: vec![(0, (0, 0)); table.members.len()],
+        lost_ranges: (0, 0),
         sequence_ceiling: table.sequence_ceiling,
         segment_ceiling: table.segment_ceiling,
     };
@@ -153,6 +163,18 @@ fn has_one_identity(records: &[Placed], own: &Record) -> bool {
 }
 
 impl Membership {
+    /// Adds faults. Errors of a slot count if the record lists its member there.
+    fn take_faults(&mut self, record: &Record, faults: &Faults) {
+        let lost_ranges = (record.sequence, faults.lost.len() as u64);
+        self.lost_ranges = self.lost_ranges.max(lost_ranges);
+        for (slot, damaged) in faults.damaged.iter().enumerate() {
+            let is_of_member = record.members[slot].uuid == self.uuids[slot];
+            if is_of_member && self.damaged[slot].0 < record.sequence {
+                self.damaged[slot] = (record.sequence, *damaged);
+            }
+        }
+    }
+
     /// Adds the seals, dead segments and ceilings of a valid member's records.
     fn take_decisions(&mut self, records: &[Placed], findings: &mut Findings) {
         for Placed { record, location } in records {
@@ -174,6 +196,7 @@ impl Membership {
                         self.roster = Some((record.sequence, roster.clone()));
                     }
                 }
+                Payload::Faults(faults) => self.take_faults(record, faults),
                 Payload::Seals(seals) => {
                     for seal in seals {
                         self.take_seal(seal, record.sequence, *location, findings);

@@ -3,12 +3,13 @@
 //! - [`fields`] reads integers and computes checksums; [`limits`] has the largest numbers.
 //! - [`shape`] computes the layout of a segment, [`parity`] the erasure code.
 //! - [`blocks`] parses structured blocks and out-of-band metadata.
-//! - [`record`], [`config`] and [`roster`] parse superblock records.
+//! - [`record`], [`config`], [`roster`] and [`faults`] parse superblock records.
 //!
 //! Every parser returns `None` unless all checks of the format pass.
 
 pub(crate) mod blocks;
 pub(crate) mod config;
+pub(crate) mod faults;
 pub(crate) mod fields;
 mod limits;
 pub(crate) mod parity;

@@ -2,6 +2,7 @@
 
 use crate::format::blocks::{BlockType, Oob, Place, open_envelope};
 use crate::format::config::{Config, parse_config, parse_zoned};
+use crate::format::faults::Faults;
 use crate::format::fields::{Array, Fields};
 use crate::format::limits::GROUP_ROWS_MAX;
 use crate::format::roster::Roster;
@@ -53,6 +54,7 @@ pub(crate) enum Payload {
     /// How many records directly before it belong to the snapshot.
     SnapshotEnd(u32),
     Roster(Roster),
+    Faults(Faults),
     Zones(Vec<ZoneState>),
     /// The published mount.
     Published(u64),
@@ -181,6 +183,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
             parse_deaths(bytes, config.shape.columns() as usize).map(Payload::Dead)
         }
         6 => Roster::parse(bytes, config).map(Payload::Roster),
+        7 => Faults::parse(bytes, columns, config.volume_blocks).map(Payload::Faults),
         _ => None,
     }
 }

@@ -7,7 +7,8 @@ use zoneweave_zoned::is_zero;
 
 use crate::array::catalogue::Segment;
 use crate::array::membership::Membership;
-use crate::format::blocks::{Content, Entry, EntryKind, Identity, parse_tombstones};
+use crate::drive::{Block, may_be_unwritten};
+use crate::format::blocks::{Content, Entry, EntryKind, Identity, Oob, Place, parse_tombstones};
 use crate::format::parity::Code;
 use crate::format::shape::Shape;
 use crate::report::{Findings, Location, Problem};
@@ -15,6 +16,9 @@ use crate::verify::group::Group;
 use crate::verify::index_run::SpanEntries;
 use crate::verify::stripes::{DataBlock, Slice, read_slice};
 use crate::volume::versions::{Spot, Versions};
+
+/// Most blocks of filler behind a segment.
+const FILLER_BLOCKS: u32 = 256;
 
 /// The rule by which the stripes of a group count.
 #[derive(PartialEq, Eq)]
@@ -57,6 +61,38 @@ impl Walk<'_> {
             }
             entries.check_run(self.membership, self.segment, self.findings).await;
         }
+        if self.segment.is_sealed() {
+            self.check_filler().await;
+        }
+    }
+
+    /// Checks the blocks behind a sealed segment: a zone that is finished has none.
+    async fn check_filler(&mut self) {
+        let end = self.segment.header.shape.end();
+        let reads = self.segment.read_columns(self.membership, end, FILLER_BLOCKS + 1).await;
+        for (column, read) in (0..).zip(reads) {
+            let Some((location, blocks)) = read else { continue };
+            if blocks.len() > FILLER_BLOCKS as usize {
+                continue;
+            }
+            for (offset, block) in (end..).zip(blocks) {
+                if may_be_unwritten(&block) {
+                    continue;
+                }
+                let problem = match block {
+                    Ok(block) if self.is_filler(&block, column) => continue,
+                    Ok(_) => Problem::FillerDamaged,
+                    Err(status) => Problem::unreadable(status),
+                };
+                self.findings.add(location.offset(offset), problem);
+            }
+        }
+    }
+
+    fn is_filler(&self, block: &Block, column: u32) -> bool {
+        let data_chunks = self.segment.header.shape.scheme.data_chunks;
+        let oob = Oob::parse(self.membership.array, &block.oob, &block.data, data_chunks);
+        oob.is_some_and(|oob| oob.place == Place::Filler && u32::from(oob.column) == column)
     }
 
     fn location(&self) -> Location {

@@ -98,6 +98,8 @@ pub(crate) enum Request {
     },
     /// Verify all data and parity.
     Scrub,
+    /// Forget errors and lost ranges.
+    Clear,
     /// Give an order to the scrub.
     OrderScrub {
         /// The order.

@@ -208,6 +208,11 @@ impl Service {
                 remote_result(&self.status().await)
             }
             Request::Scrub => remote_result(&self.scrub().await?),
+            Request::Clear => {
+                self.volume.clear_faults().await?;
+                self.note(What::FaultsCleared);
+                remote_result(&self.status().await)
+            }
             Request::OrderScrub { order } => {
                 self.order_scrub(order.into())?;
                 remote_result(&self.status().await)

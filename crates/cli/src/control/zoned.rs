@@ -175,6 +175,7 @@ impl ZonedService {
             Request::Segments
             | Request::Offline { .. }
             | Request::Online { .. }
+            | Request::Clear
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
         }
     }

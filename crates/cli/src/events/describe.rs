@@ -22,7 +22,10 @@ impl What {
     pub(crate) const fn level(&self) -> Level {
         match self {
             Self::Started { .. } | Self::Stopping | Self::JobProgress { .. } => Level::Info,
-            Self::JobBegan { .. } | Self::DriveOffline { .. } | Self::ReclaimEased => Level::Notice,
+            Self::JobBegan { .. }
+            | Self::DriveOffline { .. }
+            | Self::FaultsCleared
+            | Self::ReclaimEased => Level::Notice,
             Self::Health { to, .. } => of_health(*to),
             Self::Member { state, .. } => match state {
                 MemberHealth::Online => Level::Notice,
@@ -60,6 +63,7 @@ impl What {
             Self::DriveErrors { .. } => "drive-errors",
             Self::Repaired { .. } => "repaired",
             Self::Lost { .. } => "lost",
+            Self::FaultsCleared => "faults-cleared",
             Self::JobBegan { .. } => "job-began",
             Self::JobProgress { .. } => "job-progress",
             Self::JobEnded { .. } => "job-ended",
@@ -123,6 +127,7 @@ impl fmt::Display for What {
                 let size = bytes(*size);
                 write!(f, "{place}: {size} are LOST: damaged, and on no other drive")
             }
+            Self::FaultsCleared => write!(f, "errors and lost ranges: cleared"),
             Self::JobBegan { job, place, detail } => job_text(f, job.word(), place, detail),
             Self::JobEnded { job, place, detail, .. } => job_text(f, job.word(), place, detail),
             Self::JobProgress { job, progress } => {

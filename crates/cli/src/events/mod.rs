@@ -85,12 +85,14 @@ pub(crate) enum What {
     Health { from: Health, to: Health, why: Option<String>, action: Option<String> },
     /// A member changed its state.
     Member { place: Place, state: MemberHealth, reason: Option<String> },
-    /// Commands to a drive failed: so many since the start of the server.
+    /// Commands to a drive failed: so many since they were cleared.
     DriveErrors { place: Place, reads: u64, writes: u64 },
-    /// Blocks of a drive were damaged, and restored from the others: so much since the start.
+    /// Blocks of a drive were damaged, and restored from the others: so much since then.
     Repaired { place: Place, bytes: u64 },
-    /// Blocks of a drive were damaged, and are on no other: so much since the start.
+    /// Blocks of a drive were damaged, and are on no other: so much since then.
     Lost { place: Place, bytes: u64 },
+    /// An operator has cleared errors and lost ranges.
+    FaultsCleared,
     /// A job waits or runs.
     JobBegan { job: JobKind, place: Option<Place>, detail: String },
     /// A quarter of a job is done.

@@ -37,6 +37,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         zones: None,
         server: Some(server()),
         is_silent: false,
+        lost: Default::default(),
         members: (0..4).map(member).collect(),
         others: Vec::new(),
     }

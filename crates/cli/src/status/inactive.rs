@@ -9,7 +9,9 @@ use zoneweave_raid::log::{
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
-use super::{ArrayStatus, Health, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left};
+use super::{
+    ArrayStatus, Health, LostRanges, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left,
+};
 use crate::conditions::position_of;
 use crate::drives::space::full_disk;
 use crate::format::{bytes, slots, word};
@@ -29,7 +31,17 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let losses_left = losses_left(config.scheme, &members);
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
-    let facts = Facts { members: &members, losses_left, stopped, ..Facts::default() };
+    let faults = survey.faults.clone().unwrap_or_default();
+    let unrepairable: u64 = faults.errors.iter().map(|errors| errors.unrepairable).sum();
+    let lost = LostRanges::of_faults(&faults);
+    let facts = Facts {
+        members: &members,
+        losses_left,
+        stopped,
+        lost_blocks: unrepairable.max(lost.blocks()),
+        is_on_record: true,
+        ..Facts::default()
+    };
     let verdict = few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
     let Verdict { health, why, action } = no_space(&drives.opened, survey, verdict);
     let status = ArrayStatus {
@@ -49,6 +61,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         zones: None,
         server: None,
         is_silent: false,
+        lost,
         members,
         others: describe_drives(drives, &survey.drives, config.array),
     };

@@ -42,6 +42,8 @@ pub(super) struct Facts<'a> {
     pub spares: &'a [SpareStatus],
     /// Blocks that could not be read, nor restored from other drives.
     pub lost_blocks: u64,
+    /// Whether they stay on record until they are cleared.
+    pub is_on_record: bool,
 }
 
 /// Health, reason and action.
@@ -79,11 +81,15 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
         bytes(facts.lost_blocks * BLOCK_BYTES as u64)
     );
     let restore = "restore the data from a copy: a block is whole again once it is written";
+    let restore = match facts.is_on_record {
+        true => format!("{restore}; then: zoneweave array clear {DRIVES}"),
+        false => restore.to_owned(),
+    };
     let action = action.filter(|action| !action.starts_with(NOTHING));
     Verdict {
         health: Health::Damaged,
         why: Some(why.map_or(lost.clone(), |why| format!("{lost}; {why}"))),
-        action: Some(action.map_or(restore.to_owned(), |action| format!("{restore}; {action}"))),
+        action: Some(action.map_or(restore.clone(), |action| format!("{restore}; {action}"))),
     }
 }
 

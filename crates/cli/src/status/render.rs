@@ -8,8 +8,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
-    LogicalZones, MemberStatus, ServerStatus, SpareState, SpareStatus, VolumeStatus, WritingStatus,
-    ZonedVolumeStatus,
+    LogicalZones, LostRange, LostRanges, MemberStatus, ServerStatus, SpareState, SpareStatus,
+    VolumeStatus, WritingStatus, ZonedVolumeStatus,
 };
 use crate::format::{bytes, shown, span, table, wrapped};
 use crate::job::{Job, JobKind, JobPhase, JobStatus};
@@ -57,6 +57,9 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     if let Some(action) = &status.action {
         field(output, "action", action);
     }
+    if !status.lost.ranges.is_empty() {
+        field(output, "lost", &lost(&status.lost));
+    }
     output.line("");
     members(status, output);
     for other in &status.others {
@@ -88,6 +91,15 @@ fn losses(members: &[MemberStatus], left: usize) -> String {
         some => format!("any {some} more may be lost"),
     };
     format!("{lost} of {} drives out of service or being rebuilt: {left}", members.len())
+}
+
+/// Lost ranges by their offset in bytes, as tools that copy blocks take them.
+fn lost(lost: &LostRanges) -> String {
+    let range =
+        |range: &LostRange| format!("{} at {}", bytes(range.size_bytes), range.offset_bytes);
+    let ranges: Vec<_> = lost.ranges.iter().map(range).collect();
+    let joined = if lost.joined { "; not all blocks in them are lost" } else { "" };
+    format!("{} (offsets in bytes){joined}", ranges.join(", "))
 }
 
 fn tone(health: Health) -> Tone {

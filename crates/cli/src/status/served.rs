@@ -12,8 +12,8 @@ use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
-    MemberIo, MemberStatus, OtherDrive, ServerStatus, ShardStatus, SpareStatus, WaitingStatus,
-    WritingStatus, ZoneCounts, losses_left,
+    LostRanges, MemberIo, MemberStatus, OtherDrive, ServerStatus, ShardStatus, SpareStatus,
+    WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::space::full_disk;
 use crate::job::JobStatus;
@@ -65,7 +65,8 @@ pub(crate) fn served_status(
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
         waiting: &front_ends.waiting,
         spares: &front_ends.spares,
-        lost_blocks: lost.sum(),
+        lost_blocks: lost_blocks(lost.sum(), &volume.lost),
+        is_on_record: true,
     };
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
@@ -117,9 +118,15 @@ pub(crate) fn served_status(
             scrub: volume.scrub.map(Into::into),
         }),
         is_silent: false,
+        lost: LostRanges::of_status(&volume.lost, volume.lost_joined),
         others,
     };
     status.with_drives_named()
+}
+
+/// Number of lost blocks: of those that were found on drives, and of those listed.
+fn lost_blocks(unrepairable: u64, listed: &[log::LostStatus]) -> u64 {
+    unrepairable.max(listed.iter().map(|range| range.blocks).sum())
 }
 
 fn writing(found: log::WritingStatus) -> WritingStatus {

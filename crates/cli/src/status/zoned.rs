@@ -10,7 +10,8 @@ use super::inactive::inactive_member;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::served::{FrontEnds, SlotDrive, free_space, served_member};
 use super::{
-    ArrayStatus, Health, OtherDrive, ServerStatus, ShardStatus, describe_drives, losses_left,
+    ArrayStatus, Health, LostRanges, OtherDrive, ServerStatus, ShardStatus, describe_drives,
+    losses_left,
 };
 use crate::error::CliError;
 use crate::zoned::Found;
@@ -71,6 +72,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         zones: Some(LogicalZones { count: volume.zones, zone_bytes }),
         server: None,
         is_silent: false,
+        lost: LostRanges::default(),
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config.array),
     };
@@ -123,6 +125,7 @@ pub(crate) fn served_zoned_status(
         waiting: &front_ends.waiting,
         spares: &[],
         lost_blocks: lost.sum(),
+        is_on_record: false,
     };
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
@@ -166,6 +169,7 @@ pub(crate) fn served_zoned_status(
             scrub: volume.scrub.map(Into::into),
         }),
         is_silent: false,
+        lost: LostRanges::default(),
         others,
     };
     status.with_drives_named()

@@ -25,6 +25,7 @@ pub(crate) trait Members: ArrayVolume {
             return;
         }
         self.array_mut().members[column.index()].errors.read += 1;
+        self.errors_counted();
         if status.is_fatal() {
             mark(Mark::EvictedByRead);
             self.fail_member(column, status);
@@ -61,6 +62,9 @@ pub(crate) trait Members: ArrayVolume {
                 }
             }
         };
+        if result.is_err() {
+            self.errors_counted();
+        }
         if let Some(status) = failed {
             self.fail_member(column, status);
         }
@@ -116,6 +120,7 @@ pub(crate) trait Members: ArrayVolume {
         {
             mark(Mark::EvictedByFlush);
             self.array_mut().members[column.index()].errors.write += 1;
+            self.errors_counted();
             self.fail_member(column, status);
         }
     }

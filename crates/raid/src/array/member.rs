@@ -12,7 +12,8 @@ use crate::array::format::record::{MemberEntry, MemberState};
 use crate::array::latency::hedge::ReadPace;
 use crate::array::zone_pool::ZonePool;
 
-/// Errors of a member since the start of the volume, and repairs.
+/// Errors of a member since they were last cleared, and repairs. Each damaged block counts once, by
+/// its place, however often it is met: as repaired or as unrepairable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemberErrors {
     /// Reads the drive failed.
@@ -81,7 +82,7 @@ pub(crate) struct Member {
     pub orphan_zones: u32,
     /// Zones that failed and can never be written again, except zones that still hold segments.
     pub lost_zones: u32,
-    /// Errors since the start.
+    /// Errors since they were last cleared, or since it became a member.
     pub errors: MemberErrors,
     /// Failed writes in a row.
     pub write_failures: WriteFailures,

@@ -13,9 +13,10 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::array::attachment::Membership;
 use crate::array::format::config::{ArrayConfig, VolumeKind};
+use crate::array::format::faults::Faults;
 use crate::array::format::record::MemberState;
 use crate::array::latency::hedge::{Hedge, Hedging};
-use crate::array::member::Member;
+use crate::array::member::{Member, MemberErrors};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -61,6 +62,10 @@ pub(crate) struct Array {
     pub(crate) fua_always: bool,
     /// Budgets of hedged reads.
     pub(crate) hedge: Hedge,
+    /// Lost ranges of the volume. The errors of members are with them.
+    pub(crate) lost: Faults,
+    /// The newest faults on media, if there ever were any.
+    pub(crate) recorded_faults: Option<Faults>,
 }
 
 impl Array {
@@ -95,6 +100,8 @@ impl Array {
             volatile,
             fua_always: writethrough && volatile,
             hedge: Hedge::new(Hedging::OFF),
+            lost: Faults::default(),
+            recorded_faults: None,
         };
         array.stop_if_too_few();
         array
@@ -105,6 +112,29 @@ impl Array {
     #[must_use]
     pub(crate) fn scheme(&self) -> Scheme {
         self.config.scheme
+    }
+
+    /// Faults since they were last cleared.
+    #[must_use]
+    pub(crate) fn faults(&self) -> Faults {
+        let errors = self.members.iter().map(|member| member.errors).collect();
+        Faults { errors, ..self.lost.clone() }
+    }
+
+    /// Continues with the faults that a start found on media.
+    pub(crate) fn take_faults(&mut self, faults: Faults) {
+        assert!(faults.errors.len() == self.members.len(), "errors of another array");
+        for (member, errors) in self.members.iter_mut().zip(&faults.errors) {
+            member.errors = *errors;
+        }
+        self.recorded_faults = Some(faults.clone());
+        self.lost = Faults { errors: Vec::new(), ..faults };
+    }
+
+    /// Forgets all faults.
+    pub(crate) fn clear_faults(&mut self) {
+        self.lost = Faults::default();
+        self.members.iter_mut().for_each(|member| member.errors = MemberErrors::default());
     }
 
     /// Members that take part in new stripes, with their drives.
@@ -130,6 +160,10 @@ impl Array {
     pub(crate) fn put_member(&mut self, column: Column, member: Member) {
         let before = std::mem::replace(&mut self.members[column.index()], member);
         assert!(before.device.is_none(), "{column} gets a drive, and has one in service");
+        // The errors on record are of the drive before.
+        if let Some(recorded) = &mut self.recorded_faults {
+            recorded.errors[column.index()] = MemberErrors::default();
+        }
         self.former.extend(before.membership);
         self.former.retain(|membership| !membership.has_ended());
     }

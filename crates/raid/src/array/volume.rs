@@ -43,6 +43,9 @@ pub(crate) trait ArrayVolume: Sized + 'static {
     /// Evicts a member ([`Array::evict`]), gives up whatever the volume was writing to it, and
     /// stops writes if too few members are left. Returns whether it was in service before.
     fn evict(&self, column: Column, reason: &str) -> bool;
+
+    /// An error of a member was counted. A volume that keeps the counts on media does so soon.
+    fn errors_counted(&self) {}
 }
 
 /// Numbers of a volume that each record repeats.

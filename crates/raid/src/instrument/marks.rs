@@ -657,6 +657,14 @@ marks! {
     ScrubRenewedRecords = "scrub.records_renewed",
     /// A scrub cannot read a group at once and reads it chunk by chunk.
     ScrubChunkByChunk = "scrub.chunk_by_chunk",
+    /// Errors and lost ranges are recorded.
+    FaultsRecorded = "faults.recorded",
+    /// A start finds errors and lost ranges on record.
+    FaultsRead = "faults.read",
+    /// Known damage takes too much memory, and that of other segments is forgotten.
+    DamageForgotten = "faults.damage_forgotten",
+    /// Ranges of lost blocks are joined, as a record does not hold more.
+    LostRangesJoined = "faults.ranges_joined",
     /// Zoned volume: a lost block is decoded from the parity of a complete stripe.
     ZonedDecodedWhole = "zoned.decoded_whole",
     /// Zoned volume: a lost block is decoded from logged parity.

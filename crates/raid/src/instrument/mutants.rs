@@ -51,6 +51,8 @@ mutants! {
     NarrowLacksColumns = "narrow-lacks-columns",
     /// Records list no narrow segment, and say that none is alive.
     RosterForgotten = "roster-forgotten",
+    /// A snapshot does not repeat the recorded faults.
+    FaultsForgotten = "faults-forgotten",
     /// Blocks behind the last frame of a zone are not written, so the zone never becomes full.
     RestOfZoneLeft = "rest-of-zone-left",
     /// A checkpoint ignores the blocks written to segments that are being filled.

@@ -46,6 +46,7 @@ mod write;
 
 pub use crate::array::error::AdminError;
 pub use crate::array::eviction::check_spared;
+pub use crate::array::format::faults::{Faults, LostRange};
 pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
@@ -57,7 +58,8 @@ pub use crate::log::engine::counters::ClassCounters;
 pub use crate::log::engine::counters::Counters;
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
-    Health, LaneStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
+    Health, LaneStatus, LostStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus,
+    WritingStatus,
 };
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};

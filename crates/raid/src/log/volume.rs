@@ -11,6 +11,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::error::AdminError;
+use crate::array::format::faults::Faults;
 use crate::array::health::Members;
 use crate::array::repair::scrub::ScrubOrder;
 use crate::log::admit::pending::answered;
@@ -23,7 +24,7 @@ use crate::log::index::steps::Looks;
 use crate::log::members::replace;
 use crate::log::recover::readd;
 use crate::log::recover::unpublished::publish_now;
-use crate::log::repair::{rebuild, scrub};
+use crate::log::repair::{faults, rebuild, scrub};
 use crate::scheme::Column;
 
 pub use crate::log::members::error::ReplaceError;
@@ -175,6 +176,23 @@ impl Volume {
         self.core.scrub.order(&*self.core, order)
     }
 
+    /// The faults on media, if there ever were any.
+    #[must_use]
+    pub fn recorded_faults(&self) -> Option<Faults> {
+        self.core.state.borrow().array.recorded_faults.clone()
+    }
+
+    /// Forgets the errors of all members and the lost ranges, durably. Reading a block that is lost
+    /// lists it again.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub async fn clear_faults(&self) -> Result<(), AdminError> {
+        self.publish().await?;
+        self.core.state.borrow_mut().array.clear_faults();
+        faults::record(&self.core).await.map_err(AdminError::Stopped)
+    }
+
     /// Stops taking requests, waits for requests in flight, and makes everything durable. Nothing
     /// depends on this call.
     ///
@@ -188,6 +206,7 @@ impl Volume {
             self.core.changed.wait().await;
         }
         let flushed = requests::flush(&self.core).await;
+        faults::record_last(&self.core).await;
         self.core.begin_closing();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();

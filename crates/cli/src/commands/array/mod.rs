@@ -2,6 +2,7 @@
 
 mod assemble;
 mod check;
+mod clear;
 pub(crate) mod create;
 mod fail;
 mod jobs;
@@ -35,6 +36,8 @@ pub(crate) enum Verb {
     Online(online::Online),
     /// Read and verify all data and parity, and repair damage
     Scrub(scrub::Scrub),
+    /// Forget errors and lost ranges, once the data are restored: a damaged array is healthy again
+    Clear(clear::Clear),
     /// Show the rebuilds and scrubs of a served array
     Jobs(jobs::Jobs),
     /// Check the raw media of an array that is not served (read-only)
@@ -53,6 +56,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Offline(offline) => online::offline(&offline, output),
         Verb::Online(online) => online::online(&online, output),
         Verb::Scrub(scrub) => scrub::run(&scrub, output),
+        Verb::Clear(clear) => clear::run(&clear, output),
         Verb::Jobs(jobs) => jobs::run(&jobs, output),
         Verb::Check(check) => check::run(&check, output),
         Verb::List(list) => list::run(&list, output),

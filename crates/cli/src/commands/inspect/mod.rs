@@ -214,6 +214,11 @@ pub(super) fn body_words(body: &RecordBody) -> String {
         RecordBody::State => "state".to_owned(),
         RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
         RecordBody::Roster(roster) => format!("{} narrow segments", roster.segments.len()),
+        RecordBody::Faults(faults) => {
+            let damaged = faults.errors.iter().map(|errors| errors.repaired + errors.unrepairable);
+            let (damaged, lost) = (damaged.sum::<u64>(), faults.lost.len());
+            format!("{damaged} damaged blocks, {lost} ranges of the volume with lost ones")
+        }
         RecordBody::Deaths(deaths) => format!("{} segments are dead", deaths.len()),
         RecordBody::Seals(seals) => seals.iter().map(seal_words).collect::<Vec<_>>().join("; "),
         RecordBody::Checkpoint(pointer) => format!(

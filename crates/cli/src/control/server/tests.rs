@@ -30,6 +30,7 @@ fn status() -> ArrayStatus {
         zones: None,
         server: None,
         is_silent: false,
+        lost: Default::default(),
         members: Vec::new(),
         others: Vec::new(),
     };

@@ -40,6 +40,7 @@ const SERVED: Facts<'_> = Facts {
     waiting: &[],
     spares: &[],
     lost_blocks: 0,
+    is_on_record: true,
 };
 const RUNS: Facts<'_> = Facts { rebuild: Rebuild::Runs, ..SERVED };
 const UNSERVED: Facts<'_> = Facts { is_served: false, ..SERVED };
@@ -119,6 +120,7 @@ fn blocks_that_could_not_be_read_are_damage_whatever_else_is_wrong() {
     assert_eq!(health, Health::Damaged);
     assert!(why.starts_with("80 KiB of the volume could not be read"), "{why}");
     assert!(action.starts_with("restore the data from a copy"), "{action}");
+    assert!(action.contains("; then: zoneweave array clear DRIVE..."), "{action}");
     let (health, why, action) = of(&[Online, Failed], lost);
     assert_eq!(health, Health::Damaged);
     assert!(why.ends_with("; slot 1 failed"), "{why}");

@@ -6,6 +6,7 @@
 //! | `record` | superblock records; a volume adds its part and its payloads (`VolumeBody`) |
 //! | `config` | the array's configuration in them, and that of each kind of volume |
 //! | `numbers` | numbers that a volume assigns, and records repeat |
+//! | `faults` | errors of members and lost ranges, a payload of records |
 //! | `bounds` | bounds of numbers on media |
 //!
 //! `docs/format.md` is the same in prose. Everything read from media is hostile.
@@ -13,5 +14,6 @@
 pub(crate) mod bounds;
 pub mod config;
 pub mod envelope;
+pub mod faults;
 pub(crate) mod numbers;
 pub mod record;

@@ -1,7 +1,7 @@
 //! The parts that all tasks of the running engine share.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
@@ -18,6 +18,18 @@ use crate::scheme::Scheme;
 
 /// Blocks of user writes that may be queued or in flight: 64 MiB.
 pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
+
+/// The task that records faults.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::log) enum Recorder {
+    /// The start has not made its decisions durable: nothing is recorded yet.
+    #[default]
+    Waits,
+    /// Nothing is to be recorded.
+    Idle,
+    /// It runs.
+    Runs,
+}
 
 /// The shared parts of the engine.
 pub(in crate::log) struct Core {
@@ -38,6 +50,10 @@ pub(in crate::log) struct Core {
     pub unread: Gate,
     /// Opened when users have queued blocks while there is space for them: for their writer alone.
     pub queued: Gate,
+    /// The task that records faults.
+    pub(in crate::log) recorder: Cell<Recorder>,
+    /// These parts, for tasks that are started where they are only borrowed.
+    pub(in crate::log) this: Weak<Self>,
     /// Bounds the blocks that users have queued.
     pub admission: Semaphore,
     /// One membership change, rebuild or scrub at a time.
@@ -90,7 +106,7 @@ impl Core {
             state.mapping.offload.as_ref().map_or(0, |offload| offload.limit().of_users);
         let (codes, padding) =
             (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.array.seed));
-        Rc::new(Self {
+        Rc::new_cyclic(|this| Self {
             handle,
             state: RefCell::new(state),
             codes,
@@ -99,6 +115,8 @@ impl Core {
             changed: Gate::new(),
             unread: Gate::new(),
             queued: Gate::new(),
+            recorder: Cell::default(),
+            this: this.clone(),
             admission: Semaphore::new(QUEUED_BLOCKS),
             admin: Semaphore::new(1),
             fixing: Semaphore::new(1),

@@ -25,7 +25,7 @@ use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::Move;
 use crate::log::reclaim::relocate::MOVED_BLOCKS;
 use crate::log::segment::stripe_table::StripeTable;
-use crate::log::segment::table::{ColumnZone, Segment};
+use crate::log::segment::table::{ColumnZone, DAMAGE_BYTES_MOST, DamagedBlocks, Segment};
 use crate::log::write::plan::STRIPES_IN_FLIGHT;
 use crate::log::write::policy::lanes::WritePolicy;
 use crate::log::write::zone::queues::ZoneQueues;
@@ -38,7 +38,7 @@ pub struct Memory {
     pub index_bytes: u64,
     /// Addresses of the pages in the newest checkpoint, and in one that is being written.
     pub checkpoint_bytes: u64,
-    /// The segments, their zones, and the free zones.
+    /// The segments, their zones and known damaged blocks, and the free zones.
     pub segment_bytes: u64,
     /// Entries of segments being filled, until their summary is on media.
     pub list_bytes: u64,
@@ -91,6 +91,7 @@ impl Memory {
         let tables = lanes.iter().filter(|(_, tabled)| *tabled);
         let table = tables.map(|(shape, _)| StripeTable::bytes_of(shape)).max().unwrap_or(0);
         let moved = shapes.clone().map(SegmentGeometry::data_blocks).max().unwrap_or(0);
+        let damage = shapes.clone().map(DamagedBlocks::bytes_most).max().unwrap_or(0);
         // Relocations into an abandoned segment are remembered while pages are absent.
         let remembered = moved * (2 + limit.map_or(0, |_| leftovers));
         let scheme = config.scheme;
@@ -104,6 +105,8 @@ impl Memory {
             checkpoint_bytes: 2 * Checkpoints::bytes_of(&space),
             segment_bytes: u64::from(slots) * segment_bytes(scheme.columns())
                 + incomplete * ZoneQueues::bytes_of(scheme.columns())
+                + damage
+                + DAMAGE_BYTES_MOST.min(u64::from(slots) * damage)
                 + free_zone_bytes(u64::from(config.zones) * scheme.columns() as u64),
             list_bytes: lists,
             stripe_table_bytes: u64::from(slots) * table,
@@ -175,6 +178,7 @@ pub(super) fn memory(core: &Core) -> Memory {
         checkpoint_bytes: checkpoints.bytes(),
         segment_bytes: u64::from(config.segment_slots()) * segment_bytes(columns)
             + state.writes.queues.segments() as u64 * ZoneQueues::bytes_of(columns)
+            + segments.iter().map(|(_, segment)| segment.damage.bytes()).sum::<u64>()
             + free_zone_bytes(free as u64),
         list_bytes: lists.sum(),
         stripe_table_bytes: tables.map(StripeTable::bytes_in_all).sum(),

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::array::format::faults::LostRange;
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::scrub::JobState;
@@ -90,7 +91,7 @@ pub struct MemberStatus {
     pub orphan_zones: u32,
     /// Zones that failed and are no longer used.
     pub lost_zones: u32,
-    /// Its errors since the start.
+    /// Its errors since they were last cleared.
     pub errors: MemberErrors,
     /// Nanoseconds since its last answer.
     pub seen_ns_ago: u64,
@@ -200,6 +201,25 @@ pub struct VolumeStatus {
     pub counters: Counters,
     /// Status of each member.
     pub members: Vec<MemberStatus>,
+    /// Lost ranges of the volume since they were last cleared.
+    pub lost: Vec<LostStatus>,
+    /// Whether ranges were joined, with blocks between them that are not lost.
+    pub lost_joined: bool,
+}
+
+/// A range of the volume in which blocks were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LostStatus {
+    /// Its first block.
+    pub lba: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl From<LostRange> for LostStatus {
+    fn from(range: LostRange) -> Self {
+        Self { lba: range.lba.0, blocks: range.blocks }
+    }
 }
 
 /// Builds the status from the running engine.
@@ -270,6 +290,8 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         scrub_state: core.scrub.job().map(|(state, _)| state),
         counters,
         members,
+        lost: state.array.lost.lost.iter().copied().map(LostStatus::from).collect(),
+        lost_joined: state.array.lost.joined,
     }
 }
 

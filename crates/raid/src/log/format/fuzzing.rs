@@ -18,7 +18,9 @@ use super::{
     Oob, Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
+use crate::array::format::faults::{Faults, LostRange};
 use crate::array::format::numbers::SegmentId;
+use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use crate::shards::Shard;
@@ -183,6 +185,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         RecordBody::Checkpoint(checkpoint::pointer()),
         RecordBody::Deaths(deaths),
         RecordBody::Roster(roster),
+        RecordBody::Faults(faults()),
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();
@@ -195,6 +198,12 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         .chain([&fixed, &mirrored])
         .map(|record| record.encode().to_vec())
         .collect()
+}
+
+fn faults() -> Faults {
+    let errors = MemberErrors { read: 1, write: 2, checksum: 3, repaired: 4, unrepairable: 5 };
+    let lost = [(3, 4), (9, 1)].map(|(lba, blocks)| LostRange { lba: Lba(lba), blocks });
+    Faults { errors: vec![errors; scheme().columns()], lost: lost.to_vec(), joined: true }
 }
 
 fn record(body: RecordBody) -> SuperblockRecord {

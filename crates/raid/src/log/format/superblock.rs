@@ -1,7 +1,7 @@
 //! Payloads of superblock records: decisions that recovery must not take twice.
 //!
 //! A record carries one of: nothing (a change of the repeated state), deaths of segments, seals of
-//! leftover segments, the end of a snapshot, a checkpoint pointer, or the narrow list.
+//! leftover segments, the end of a snapshot, a checkpoint pointer, the narrow list, or faults.
 
 use bytes::Bytes;
 use zerocopy::FromBytes;
@@ -15,6 +15,7 @@ use super::{BlockType, Envelope, FormatError, Oob, Place, Seed};
 use crate::array::format::bounds::LBA_LIMIT;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::faults::Faults;
 use crate::array::format::record::{BODY_BYTES, LOG, VolumeBody};
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 
@@ -45,6 +46,8 @@ pub enum RecordBody {
     Deaths(Vec<Death>),
     /// The narrow segments that are alive.
     Roster(Roster),
+    /// Errors of the members, and lost ranges of the volume.
+    Faults(Faults),
 }
 
 impl RecordBody {
@@ -117,6 +120,7 @@ impl VolumeBody for RecordBody {
             Self::Checkpoint(_) => 4,
             Self::Deaths(_) => 5,
             Self::Roster(_) => 6,
+            Self::Faults(_) => 7,
         }
     }
 
@@ -129,6 +133,7 @@ impl VolumeBody for RecordBody {
             Self::Seals(seals) => seal::encode(seals),
             Self::Deaths(deaths) => dead::encode(deaths),
             Self::Roster(roster) => roster.encode(),
+            Self::Faults(faults) => faults.encode(),
         }
     }
 
@@ -150,6 +155,7 @@ impl VolumeBody for RecordBody {
                 deaths.ok_or(malformed).map(Self::Deaths)
             }
             6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),
+            7 => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
             _ => Err(malformed),
         }
     }
@@ -171,6 +177,13 @@ impl VolumeBody for RecordBody {
     fn is_of_volume(first: &[u8]) -> bool {
         Envelope::open(first, BlockType::SegmentHeader).is_ok()
     }
+}
+
+/// Faults of this array and volume.
+fn decode_faults(bytes: &[u8], config: &ArrayConfig) -> Option<Faults> {
+    let faults = Faults::decode(bytes, config.scheme.columns())?;
+    let end = faults.lost.last().map_or(0, |range| range.end());
+    (end <= config.log().volume_blocks).then_some(faults)
 }
 
 /// Checks the sizes of a volume against those of its array.

@@ -96,6 +96,7 @@ impl State {
         );
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
+            segment.damage.forget(column);
         }
         self.writes.break_off(column);
         self.array.stop_if_too_few();

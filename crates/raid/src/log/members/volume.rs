@@ -51,6 +51,10 @@ impl ArrayVolume for Core {
     fn evict(&self, column: Column, reason: &str) -> bool {
         self.state.borrow_mut().fail_member(column, reason)
     }
+
+    fn errors_counted(&self) {
+        self.note_faults();
+    }
 }
 
 /// Records the narrow list, with a segment that is about to be opened.
@@ -72,6 +76,11 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     }
     if !matches!(last, RecordBody::Roster(_)) {
         bodies.extend(state.roster_record());
+    }
+    if !matches!(last, RecordBody::Faults(_)) && !mutant(Mutant::FaultsForgotten) {
+        let faults = state.array.faults();
+        let ever = state.array.recorded_faults.is_some() || !faults.are_none();
+        bodies.extend(ever.then_some(RecordBody::Faults(faults)));
     }
     if !matches!(last, RecordBody::Checkpoint(_)) {
         bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));

@@ -29,6 +29,7 @@ use crate::log::read::reconstruct::{
 };
 use crate::log::read::route::Route;
 use crate::log::segment::pin::pin_all;
+use crate::log::segment::table::{DamagedBlock, Fate};
 use crate::log::segment::verify::{FoundBlock, verify};
 use crate::scheme::ColumnSet;
 
@@ -362,15 +363,16 @@ fn note_repair(
         (Some(_), _) => Mark::UnreadableBlockRebuilt,
     });
     if !failed_drive {
-        let errors = &mut state.array.members[place.column.index()].errors;
-        errors.checksum += u64::from(matches!(read, Some(Ok(_))));
-        match &rebuilt {
-            Some(_) => errors.repaired += 1,
-            None => errors.unrepairable += 1,
-        }
-        state.segments[place.slot].mark_damaged();
+        let block = DamagedBlock {
+            column: place.column,
+            offset: state.segments[place.slot].geometry.offset_of(place.block),
+            is_readable: matches!(read, Some(Ok(_))),
+        };
+        let fate = if rebuilt.is_some() { Fate::Restored } else { Fate::Lost };
+        state.note_damage(place.slot, block, fate);
         drop(state);
         core.changed.open();
+        core.note_faults();
     }
     let rebuilt = rebuilt?;
     let identity = BlockIdentity::decode(&rebuilt.coded)?;

@@ -7,6 +7,7 @@ use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
+use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::format::ContentKind;
 use crate::log::index::cache::{For, hold_range};
@@ -38,11 +39,12 @@ pub(in crate::log) async fn read_range(
     core.state.borrow_mut().counters.user_blocks_read += u64::from(blocks);
     let mut data = Vec::with_capacity(places.len());
     for (at, place) in (0..).zip(places) {
-        let Some(_) = place else {
+        let Some(place) = &place else {
             data.push(zero_blocks(BlockCount(1)));
             continue;
         };
-        data.push(contents(lba.plus(at), found.next().expect("one result a place"))?);
+        let found = found.next().expect("one result a place");
+        data.push(contents(core, lba.plus(at), *place, found)?);
     }
     assert!(found.next().is_none(), "more blocks were read at {lba} than are mapped");
     Ok(data)
@@ -67,13 +69,35 @@ async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
         route => Box::pin(read_by(core, vec![place], route)).await.pop().flatten(),
     };
     core.state.borrow_mut().counters.user_blocks_read += 1;
-    contents(lba, found)
+    contents(core, lba, place, found)
+}
+
+/// Lists a lost block. One on a drive that is away is not lost yet.
+fn note_loss(core: &Core, lba: Lba, place: BlockPlace, is_on_record: bool) {
+    let mut state = core.state.borrow_mut();
+    let segment = &state.segments[place.slot];
+    let offset = segment.geometry.offset_of(place.block);
+    if is_on_record || segment.damage.is_lost(place.column, offset) {
+        let known = state.array.lost.lose(lba);
+        drop(state);
+        if !known {
+            core.note_faults();
+        }
+    }
 }
 
 /// The contents of a mapped block.
-fn contents(lba: Lba, found: Option<FoundBlock>) -> Result<Bytes, BlockError> {
+fn contents(
+    core: &Core,
+    lba: Lba,
+    place: BlockPlace,
+    found: Option<FoundBlock>,
+) -> Result<Bytes, BlockError> {
     let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
     mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));
+    if found.as_ref().is_none_or(lost) {
+        note_loss(core, lba, place, found.is_some());
+    }
     let found = found.filter(|block| {
         let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);
         block.identity.kind == ContentKind::Data && ours

@@ -1,9 +1,12 @@
 //! Assembling the volume: the members that `array::assemble` finds, and the decisions in their
 //! records.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
+use crate::array::format::faults::Faults;
+use crate::array::member::MemberErrors;
 use crate::array::offered::OfferedDrive;
 use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, check_numbers, name_other_version, newest_records,
@@ -76,6 +79,8 @@ pub struct Survey {
     pub membership: Option<SuperblockRecord>,
     /// Why the array would not start from these drives; `None` if it would.
     pub refusal: Option<OpenError>,
+    /// The faults on record, if there ever were any.
+    pub faults: Option<Faults>,
 }
 
 /// Identifies the array of the drives, and checks whether it would start.
@@ -88,10 +93,13 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     // Where the array would not start, the membership that force would choose is the most
     // informative.
     let Ok((chosen, _)) = choose(&newest, true) else {
-        return Survey { drives: verdicts, membership: None, refusal };
+        return Survey { drives: verdicts, membership: None, refusal, faults: None };
     };
     let chosen = chosen.clone();
     let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
+    let found =
+        |slots: &Vec<_>| newest_faults(of_members(&chosen, &drives, slots), &chosen.members);
+    let faults = placed.as_ref().ok().and_then(found);
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error.into()),
         Ok(slots) => {
@@ -100,7 +108,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
             finish(chosen.clone(), &drives, slots, verdicts.clone(), start).err()
         }
     });
-    Survey { drives: verdicts, membership: Some(chosen), refusal }
+    Survey { drives: verdicts, membership: Some(chosen), refusal, faults }
 }
 
 /// Circumstances of a start.
@@ -181,6 +189,11 @@ fn finish(
     // A void checkpoint pointer names generation 0.
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
     let checkpoint = checkpoint.filter(counts).filter(|_| checkpoints.is_on());
+    let mut array = assembled(&chosen, drives, &slots, newest_epoch, forced.is_some());
+    let faults = newest_faults(of_members(&chosen, drives, &slots), &chosen.members);
+    if let Some(faults) = faults {
+        array.take_faults(faults);
+    }
     let state = State {
         registry: Registry::recovered(seals, dead, roster, segment_ceiling),
         mapping: Mapping::new(&space, offload),
@@ -193,7 +206,7 @@ fn finish(
         checkpoints,
         recovering: None,
         counters: Counters::default(),
-        array: assembled(&chosen, drives, &slots, newest_epoch, forced.is_some()),
+        array,
     };
     let superblock = SuperblockLog::new(logs, record_sequence);
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
@@ -230,6 +243,28 @@ fn newest_checkpoint<'a>(
     });
     let genuine = |pointer: &CheckpointPointer| pointer.number < sequence_ceiling;
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
+}
+
+/// The newest faults in records. The errors of a slot are those of the drive that is its member: a
+/// crash may have cut the record of a replacement short, and the drive before counts.
+fn newest_faults<'a>(
+    records: impl Iterator<Item = &'a SuperblockRecord>,
+    members: &[MemberEntry],
+) -> Option<Faults> {
+    let faults = records.filter_map(|record| match &record.body {
+        RecordBody::Faults(faults) => Some((record, faults)),
+        _ => None,
+    });
+    let mut newest_first: Vec<_> = faults.collect();
+    newest_first.sort_by_key(|(record, _)| Reverse(record.record_sequence));
+    let mut faults = newest_first.first()?.1.clone();
+    for (slot, now) in members.iter().enumerate() {
+        let is_of = |record: &SuperblockRecord| record.members[slot].uuid == now.uuid;
+        let own = newest_first.iter().find(|(record, _)| is_of(record));
+        faults.errors[slot] = own.map_or(MemberErrors::default(), |(_, own)| own.errors[slot]);
+    }
+    mark_if(Mark::FaultsRead, || !faults.are_none());
+    Some(faults)
 }
 
 /// Decisions about segments that superblock records hold.

@@ -61,7 +61,7 @@ pub use crate::array::error::AssemblyError;
 pub use crate::array::start::assemble::{DriveRole, DriveVerdict};
 pub use crate::log::recover::assemble::{Survey, survey};
 pub use crate::log::recover::error::OpenError;
-pub(in crate::log) use crate::log::recover::find::segments::read_header;
+pub(in crate::log) use crate::log::recover::find::segments::{NoHeader, read_header};
 
 /// How to start an array.
 #[derive(Clone, Debug)]

@@ -228,6 +228,8 @@ fn join(
     let entry = MemberEntry { uuid, state: MemberState::Rebuilding, since_epoch: UNRECORDED };
     let mut member = Member::new(entry, Some(device.clone()));
     member.seen = core.handle.now();
+    // It is the same drive.
+    member.errors = former.errors;
     let mut taken = Vec::new();
     for (zone, header) in kept {
         if let Some(slot) = find(state, column, header) {

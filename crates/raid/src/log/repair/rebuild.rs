@@ -36,7 +36,7 @@ use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::scan::span_entries;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
-use crate::log::segment::table::{ColumnZone, Phase, Work};
+use crate::log::segment::table::{ColumnZone, DamagedBlock, Fate, Phase, Work};
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::scheme::{Column, Role};
 
@@ -390,9 +390,11 @@ fn metadata(
     let record = if found { record } else { Oob { place: Place::Hole, ..record } };
     if !found {
         mark(Mark::HoleWritten);
-        state.array.members[place.column.index()].errors.unrepairable += 1;
         // The rest of its stripe has no redundancy left.
-        state.segments[place.slot].mark_damaged();
+        let offset = state.segments[place.slot].geometry.offset_of(place.block);
+        let hole = DamagedBlock { column: place.column, offset, is_readable: false };
+        state.note_damage(place.slot, hole, Fate::Lost);
+        core.note_faults();
     }
     record.encode(seed, block, found && scheme.is_data(role))
 }

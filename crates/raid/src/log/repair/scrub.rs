@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::Semaphore;
-use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress};
+use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress, ZoneOffset};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
@@ -23,12 +23,12 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};
-use crate::log::recover::read_header;
 use crate::log::recover::records::read_records;
+use crate::log::recover::{NoHeader, read_header};
 use crate::log::segment::pin::Pin;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
-use crate::log::segment::table::{Phase, Segment, Work};
+use crate::log::segment::table::{DamagedBlock, Fate, Phase, Segment, Work};
 use crate::log::segment::verify::verify;
 use crate::scheme::{Column, ColumnSet};
 
@@ -324,16 +324,27 @@ fn note_unread(core: &Core, report: &mut ScrubReport) {
     }
 }
 
-/// Counts damage. Nothing is counted for a member that failed meanwhile, as all of it is lost.
-fn note_damage(core: &Core, column: Column, count: u64, report: &mut ScrubReport) {
-    if count > 0 && core.device(column).is_some() {
-        mark(Mark::ScrubFoundDamage);
-        report.damaged += count;
-        let mut state = core.state.borrow_mut();
-        let errors = &mut state.array.members[column.index()].errors;
-        errors.checksum += count;
-        errors.repaired += count;
+/// Counts damaged blocks of a column. Nothing is counted for a member that failed meanwhile, as all
+/// of it is lost. Relocation finds out which of the blocks cannot be restored.
+fn note_damage(
+    core: &Core,
+    slot: SegmentSlot,
+    column: Column,
+    blocks: Vec<DamagedBlock>,
+    report: &mut ScrubReport,
+) {
+    if blocks.is_empty() || core.device(column).is_none() {
+        return;
     }
+    mark(Mark::ScrubFoundDamage);
+    report.damaged += blocks.len() as u64;
+    let mut state = core.state.borrow_mut();
+    for block in blocks {
+        assert!(block.column == column, "{block:?} is not of {column}");
+        state.note_damage(slot, block, Fate::Restored);
+    }
+    drop(state);
+    core.note_faults();
 }
 
 async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
@@ -342,8 +353,11 @@ async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         let column = Column::of(column);
         let Some(zone) = zone else { continue };
         report.blocks += 1;
-        let intact = read_header(core, column, zone.zone).await.is_some();
-        note_damage(core, column, u64::from(!intact), report);
+        if let Err(why) = read_header(core, column, zone.zone).await {
+            let is_readable = why == NoHeader::Damaged;
+            let header = DamagedBlock { column, offset: ZoneOffset(0), is_readable };
+            note_damage(core, slot, column, vec![header], report);
+        }
     }
 }
 
@@ -352,7 +366,7 @@ async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRepo
     for column in columns {
         let (damaged, blocks) = spans::damaged_filler(core, slot, column).await;
         report.blocks += blocks;
-        note_damage(core, column, damaged, report);
+        note_damage(core, slot, column, damaged, report);
     }
 }
 
@@ -367,7 +381,7 @@ async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report:
         for copy in 0..copies {
             report.blocks += u64::from(blocks);
             let damaged = spans::damaged_blocks(core, slot, span, column, copy).await;
-            note_damage(core, column, damaged, report);
+            note_damage(core, slot, column, damaged, report);
         }
     }
 }
@@ -396,10 +410,10 @@ async fn scrub_group(
         vec![vec![None; scheme.columns()]; rows.len() * chunk];
     let mut counted = vec![false; rows.len() * chunk];
     for column in scheme.iter() {
-        let payloads = read_rows(core, slot, column, rows.clone()).await;
-        let Some(payloads) = payloads else { continue };
-        let mut damaged = 0;
-        for (row, payload) in rows.clone().zip(payloads) {
+        let chunks = read_rows(core, slot, column, rows.clone()).await;
+        let Some(chunks) = chunks else { continue };
+        let mut damaged = Vec::new();
+        for (row, chunk_read) in rows.clone().zip(chunks) {
             for within in 0..geometry.chunk_blocks() {
                 let block = geometry.block_of(Row(row), within);
                 let listed = entries[column.index()].get((block.0 - span_first) as usize);
@@ -414,8 +428,9 @@ async fn scrub_group(
                 report.lost_before += u64::from(is_known_loss(core, place, entry));
                 let at = usize::from(entry.stripe_in_group) * chunk + within as usize;
                 counted[at] = true;
-                let verified = payload.as_ref().and_then(|payload| {
-                    let within = within as usize;
+                let read = chunk_read.block(within as usize);
+                let is_readable = read.is_some();
+                let verified = read.and_then(|(payload, within)| {
                     let (data, oob) = (payload.block(within), payload.block_oob(within));
                     let state = core.state.borrow();
                     let oob = verify(&state, place, column, &data, &oob)?;
@@ -428,11 +443,14 @@ async fn scrub_group(
                         let role = verified.2.role.index();
                         found[at][role] = Some(verified);
                     }
-                    None => damaged += 1,
+                    None => {
+                        let offset = geometry.offset_of(block);
+                        damaged.push(DamagedBlock { column, offset, is_readable });
+                    }
                 }
             }
         }
-        note_damage(core, column, damaged, report);
+        note_damage(core, slot, column, damaged, report);
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
         let matches = parity_matches(core.code(scheme), blocks);
@@ -448,13 +466,30 @@ fn is_known_loss(core: &Core, place: BlockPlace, entry: &IndexEntry) -> bool {
         && state.mapping.index.get(entry.lba) == Some(state.space.pba(place))
 }
 
-/// The payload of each row's chunk; an inner `None` if a chunk cannot be read.
+/// A chunk as it was read.
+enum ChunkRead {
+    Whole(Payload),
+    /// By block, as the chunk could not be read at once; `None` if a block cannot be read.
+    Blocks(Vec<Option<Payload>>),
+}
+
+impl ChunkRead {
+    /// The payload with a block of the chunk, and its place in that.
+    fn block(&self, within: usize) -> Option<(&Payload, usize)> {
+        match self {
+            Self::Whole(payload) => Some((payload, within)),
+            Self::Blocks(blocks) => blocks[within].as_ref().map(|payload| (payload, 0)),
+        }
+    }
+}
+
+/// The chunk of each row; `None` if the segment does not have the column.
 async fn read_rows(
     core: &Rc<Core>,
     slot: SegmentSlot,
     column: Column,
     rows: Range<u32>,
-) -> Option<Vec<Option<Payload>>> {
+) -> Option<Vec<ChunkRead>> {
     let (zone, geometry) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
@@ -465,16 +500,34 @@ async fn read_rows(
     let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(rows.start)) };
     if let Ok(whole) = core.read_zone(column, at, count).await {
         let whole = Rc::new(whole);
-        let rows = (0..rows.len()).map(|row| Some(chunk_of(&whole, row, chunk)));
+        let rows = (0..rows.len()).map(|row| ChunkRead::Whole(chunk_of(&whole, row, chunk)));
         return Some(rows.collect());
     }
     mark(Mark::ScrubChunkByChunk);
-    let mut payloads = Vec::with_capacity(rows.len());
+    let mut chunks = Vec::with_capacity(rows.len());
     for row in rows {
         let at = ZoneAddress { zone, offset: geometry.offset_of_row(Row(row)) };
-        payloads.push(core.read_zone(column, at, chunk).await.ok());
+        chunks.push(read_chunk(core, column, at, chunk).await);
     }
-    Some(payloads)
+    Some(chunks)
+}
+
+/// Reads a chunk, and each block by itself if it cannot be read at once: others are not damaged.
+async fn read_chunk(
+    core: &Rc<Core>,
+    column: Column,
+    at: ZoneAddress,
+    blocks: BlockCount,
+) -> ChunkRead {
+    if let Ok(whole) = core.read_zone(column, at, blocks).await {
+        return ChunkRead::Whole(whole);
+    }
+    let mut read = Vec::with_capacity(blocks.index());
+    for block in 0..blocks.0 {
+        let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(block)) };
+        read.push(core.read_zone(column, at, BlockCount(1)).await.ok());
+    }
+    ChunkRead::Blocks(read)
 }
 
 fn chunk_of(whole: &Payload, row: usize, chunk: BlockCount) -> Payload {

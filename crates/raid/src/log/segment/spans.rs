@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt, zero_blocks,
+    BlockCount, Payload, Status, ZoneAddress, ZoneId, ZoneOffset, ZonedDevice, ZonedDeviceExt,
+    zero_blocks,
 };
 
 use crate::array::health::Members;
@@ -20,7 +21,7 @@ use crate::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed, SegmentId,
 };
 use crate::log::segment::active_zones::finish_durably;
-use crate::log::segment::table::{Phase, Segment};
+use crate::log::segment::table::{DamagedBlock, Fate, Phase, Segment};
 use crate::scheme::{Column, ColumnSet};
 
 /// Blocks of filler that are cheaper to write than finishing the zone: finishing pads at the
@@ -227,9 +228,30 @@ async fn read_copy(
     let payload = core.read_zone(holder, at, blocks).await.ok()?;
     let entries = decode_copy(&payload, &expected);
     if entries.is_none() {
-        core.state.borrow_mut().array.members[holder.index()].errors.checksum += 1;
+        note_damaged_copy(core, slot, holder, at, &payload, &expected);
     }
     entries
+}
+
+/// Counts the damaged blocks of a copy. Another copy is used; a scrub renews this one.
+fn note_damaged_copy(
+    core: &Core,
+    slot: SegmentSlot,
+    column: Column,
+    at: ZoneAddress,
+    payload: &Payload,
+    expected: &Expected,
+) {
+    let mut state = core.state.borrow_mut();
+    for (number, block) in (0..).zip(payload.iter_blocks()) {
+        if !expected.is_at(number, &block, &payload.block_oob(number as usize)) {
+            let offset = at.offset.plus(BlockCount(number));
+            let damaged = DamagedBlock { column, offset, is_readable: true };
+            state.note_damage(slot, damaged, Fate::Found);
+        }
+    }
+    drop(state);
+    core.note_faults();
 }
 
 /// Whether a column that a drive has in a zone, while its segment lacks it, has its chunks in the
@@ -269,58 +291,60 @@ pub(in crate::log) async fn has_known_order(
     true
 }
 
-/// Number of blocks of one copy that are damaged or misplaced.
+/// Blocks of one copy that are damaged or misplaced.
 pub(in crate::log) async fn damaged_blocks(
     core: &Rc<Core>,
     slot: SegmentSlot,
     span: u32,
     holder: Column,
     copy: u32,
-) -> u64 {
+) -> Vec<DamagedBlock> {
     let expected = expect(&core.state.borrow(), slot, span, holder, copy);
-    let Some((at, blocks, expected)) = expected else { return 0 };
-    let mut damaged = 0;
+    let Some((at, blocks, expected)) = expected else { return Vec::new() };
+    let mut damaged = Vec::new();
     for block in 0..blocks.0 {
         let at = ZoneAddress { zone: at.zone, offset: at.offset.plus(BlockCount(block)) };
         let read = core.read_zone(holder, at, BlockCount(1)).await;
-        let first = (block * ENTRIES_PER_INDEX_BLOCK) as usize;
-        let intact = read.is_ok_and(|payload| {
-            let (block, oob) = (payload.block(0), payload.block_oob(0));
-            expected.enter(&mut Vec::new(), first, &block, &oob).is_some()
-        });
-        damaged += u64::from(!intact);
+        let is_intact =
+            |payload: &Payload| expected.is_at(block, &payload.block(0), &payload.block_oob(0));
+        if !read.as_ref().is_ok_and(is_intact) {
+            let (column, offset, is_readable) = (holder, at.offset, read.is_ok());
+            damaged.push(DamagedBlock { column, offset, is_readable });
+        }
     }
     damaged
 }
 
-/// Number of damaged blocks in the filler behind a sealed segment's last summary, and the length of
-/// the filler.
+/// Damaged blocks in the filler behind a sealed segment's last summary, and the length of the
+/// filler.
 pub(in crate::log) async fn damaged_filler(
     core: &Rc<Core>,
     slot: SegmentSlot,
     column: Column,
-) -> (u64, u64) {
-    let Some(device) = core.device(column) else { return (0, 0) };
+) -> (Vec<DamagedBlock>, u64) {
+    let Some(device) = core.device(column) else { return (Vec::new(), 0) };
     let (zone, end, seed) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        let Some(zone) = segment.zones[column.index()] else { return (0, 0) };
+        let Some(zone) = segment.zones[column.index()] else { return (Vec::new(), 0) };
         (zone.zone, segment.geometry.end().0, state.array.seed)
     };
     let capacity = device.geometry().zone_capacity.0;
     if capacity - end > FILLER_BLOCKS.min(device.geometry().max_transfer.0) {
-        return (0, 0);
+        return (Vec::new(), 0);
     }
-    let mut damaged = 0;
+    let mut damaged = Vec::new();
     for offset in end..capacity {
         let read = core.read_zone(column, ZoneAddress::new(zone, offset), BlockCount(1)).await;
         // A crash may have come before the filler, and the next start finished the zone without it.
-        let intact = is_blank(&read)
-            || read.is_ok_and(|payload| {
-                let oob = payload.block_oob(0);
-                Oob::verify_other(seed, &oob, &payload.block(0), Place::Filler).is_some()
-            });
-        damaged += u64::from(!intact);
+        let is_filler = |payload: &Payload| {
+            let oob = payload.block_oob(0);
+            Oob::verify_other(seed, &oob, &payload.block(0), Place::Filler).is_some()
+        };
+        if !is_blank(&read) && !read.as_ref().is_ok_and(is_filler) {
+            let (offset, is_readable) = (ZoneOffset(offset), read.is_ok());
+            damaged.push(DamagedBlock { column, offset, is_readable });
+        }
     }
     (damaged, u64::from(capacity - end))
 }
@@ -369,6 +393,12 @@ fn expect_in(
 }
 
 impl Expected {
+    /// Whether a block is number `block` of the copy.
+    fn is_at(&self, block: u32, data: &[u8], oob: &[u8]) -> bool {
+        let first = (block * ENTRIES_PER_INDEX_BLOCK) as usize;
+        self.enter(&mut Vec::new(), first, data, oob).is_some()
+    }
+
     /// Enters the entries of a block, if it starts with the expected entry number.
     fn enter(
         &self,

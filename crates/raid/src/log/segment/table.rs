@@ -1,18 +1,23 @@
 //! All segments in memory, by slot, and which of them tasks have to act on.
 //!
 //! `segment` is one segment: `life` its phase and the task that works on it, `valid_blocks` what
-//! the index maps of it, `span_entries` what no summary on media covers yet.
+//! the index maps of it, `span_entries` what no summary on media covers yet, `damage` which of its
+//! blocks are damaged.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::log::engine::address::SegmentSlot;
 
+mod count_damage;
+mod damage;
 mod life;
 mod segment;
 mod span_entries;
 mod valid_blocks;
 
+pub(in crate::log) use count_damage::DamagedBlock;
+pub(in crate::log) use damage::{DAMAGE_BYTES_MOST, DamagedBlocks, Fate};
 pub use life::Phase;
 pub(in crate::log) use life::{Cursor, Work};
 pub(in crate::log) use segment::{ColumnZone, Segment};

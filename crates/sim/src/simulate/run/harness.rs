@@ -15,6 +15,7 @@ use super::tally::Tally;
 use crate::simulate::drives::attach::FRAME;
 use crate::simulate::drives::slots::Drives;
 use crate::simulate::oracle::{Oracle, Survives};
+use crate::simulate::run::faults::Recorded;
 use crate::simulate::scenario::Shape;
 
 pub(crate) struct Harness {
@@ -40,6 +41,8 @@ pub(crate) struct Harness {
     pub forced: Cell<bool>,
     /// Number of lineages used for starts by force.
     lineages: Cell<u64>,
+    /// Faults on record at the end of the last life.
+    pub recorded: RefCell<Option<Recorded>>,
 }
 
 impl Harness {
@@ -61,6 +64,7 @@ impl Harness {
             slowest: Cell::new(1),
             forced: Cell::new(false),
             lineages: Cell::new(0),
+            recorded: RefCell::default(),
         }
     }
 

@@ -13,6 +13,7 @@ use zoneweave_runtime::{Executor, Handle, VirtualTime};
 
 use crate::simulate::drives::slots::Origin;
 use crate::simulate::run::actor::Actor;
+use crate::simulate::run::faults::Recorded;
 use crate::simulate::run::foreign_drives;
 use crate::simulate::run::harness::Harness;
 use crate::simulate::run::inject::keep_spare;
@@ -72,6 +73,7 @@ fn end(
 ) {
     if let Some(volume) = &volume {
         harness.observe(volume);
+        harness.recorded.replace(Recorded::of(volume));
         let reclaimed = volume.status().counters.segments_reclaimed;
         harness.count(|tally| tally.segments_reclaimed += reclaimed);
     }
@@ -124,6 +126,13 @@ impl Main<'_> {
         let Some(volume) = self.start().await else { return End::InOrder };
         *running.borrow_mut() = Some(volume.clone());
         verify_recovered(self.harness, &volume, self.away, self.life.checked).await;
+        let apart = self.life.forced || self.life.split_brain.is_some();
+        if let Some(recorded) = &*self.harness.recorded.borrow()
+            && !apart
+            && !self.harness.may_fail()
+        {
+            recorded.check(&volume);
+        }
         self.life
             .spares
             .iter()

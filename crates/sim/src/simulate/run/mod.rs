@@ -7,7 +7,8 @@
 //! - `actor` performs the actions of users and administrators.
 //! - `inject` applies faults within the contract.
 //! - `foreign_drives` and `split_brain` try starts that must be refused.
-//! - `verify` checks the volume after a recovery, when idle and at the end.
+//! - `verify` checks the volume after a recovery, when idle and at the end, `faults` what was on
+//!   record.
 //! - `harness` has the state of the history, `tally` its counts.
 //!
 //! Invariant: a fault outside the contract is skipped, so that any part of a scenario is a
@@ -15,6 +16,7 @@
 
 mod actor;
 pub(super) mod create;
+mod faults;
 mod foreign_drives;
 pub(super) mod harness;
 pub(super) mod inject;

@@ -156,15 +156,20 @@ pub(in crate::log) fn pending_of(
         // Beyond repair: a mark of the lost block is relocated.
         _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
             mark(Mark::LostBlockMoved);
-            moving.push(lost_block(&state, pba, listed.lba, listed.sequence));
+            moving.push(lost_block(&mut state, pba, listed.lba, listed.sequence));
+            core.note_faults();
         }
-        _ => moving.extend(lost_blocks(&mut state, pba)),
+        _ => {
+            moving.extend(lost_blocks(&mut state, pba));
+            core.note_faults();
+        }
     }
 }
 
 /// The mark of a lost block. It has the sequence of the lost version, so that it hides older
-/// versions and newer ones hide it.
-pub(in crate::log) fn lost_block(state: &State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+/// versions and newer ones hide it. The block is listed as lost.
+pub(in crate::log) fn lost_block(state: &mut State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+    state.array.lost.lose(lba);
     let data = zero_blocks(BlockCount(1));
     let identity = BlockIdentity::new(state.array.seed, ContentKind::Lost, lba, sequence, &data);
     Moving::Data(MovedData { identity, data, from })

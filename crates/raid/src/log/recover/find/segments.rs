@@ -265,7 +265,7 @@ async fn look_at_zone(core: &Rc<Core>, column: Column, info: ZoneInfo) -> Looked
     };
     let header = match info.write_pointer.0 {
         0 => None,
-        _ => read_header(core, column, info.zone).await,
+        _ => read_header(core, column, info.zone).await.ok(),
     };
     let witnesses = match header {
         Some(_) => None,
@@ -290,15 +290,25 @@ async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
     ZoneInfo { write_pointer: ZoneOffset(written), ..info }
 }
 
+/// Why a zone has no header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::log) enum NoHeader {
+    /// The drive does not return the block.
+    Unreadable,
+    /// The block is damaged, or of no segment of this array.
+    Damaged,
+}
+
 /// The header of a zone, if it is intact and describes a segment of this array.
 pub(in crate::log) async fn read_header(
     core: &Rc<Core>,
     column: Column,
     zone: ZoneId,
-) -> Option<SegmentHeader> {
+) -> Result<SegmentHeader, NoHeader> {
     let at = ZoneAddress::new(zone, 0);
-    let payload = read_stubbornly(core, column, at).await?;
-    header_of(&core.state.borrow().array, column, zone, &payload)
+    let payload = read_stubbornly(core, column, at).await.ok_or(NoHeader::Unreadable)?;
+    let header = header_of(&core.state.borrow().array, column, zone, &payload);
+    header.ok_or(NoHeader::Damaged)
 }
 
 /// The header in the first block of a zone, if it is intact and describes a segment of this array.

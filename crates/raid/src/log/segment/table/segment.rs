@@ -8,6 +8,7 @@ use crate::log::engine::class::Lifetime;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
+use crate::log::segment::table::damage::DamagedBlocks;
 use crate::log::segment::table::life::{Life, Phase, Work};
 use crate::log::segment::table::span_entries::SpanEntries;
 use crate::log::segment::table::valid_blocks::ValidBlocks;
@@ -77,6 +78,8 @@ pub(in crate::log) struct Segment {
     /// Blocks in it that belong to the newest checkpoint, or to one that is being written.
     pub checkpoint_blocks: u32,
     condition: Condition,
+    /// Its blocks that are known to be damaged.
+    pub damage: DamagedBlocks,
     /// The next start would need it if this one were interrupted: it is neither freed nor relocated
     /// by the collector.
     pub retained_for_restart: bool,
@@ -134,6 +137,7 @@ impl Segment {
             coverage: Coverage::Replayed,
             checkpoint_blocks: 0,
             condition: Condition::Sound,
+            damage: DamagedBlocks::default(),
             retained_for_restart: false,
             suspect: false,
             table: header.tabled.then(|| StripeTable::new(geometry)),

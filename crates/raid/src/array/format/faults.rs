@@ -1,0 +1,248 @@
+//! Faults in superblock records: the errors of the members, and lost ranges of the volume.
+//!
+//! All of it is in one record, so that the newest readable one is complete. Ranges beyond the limit
+//! are joined with their neighbours: what is listed includes every lost block.
+
+use zerocopy::little_endian::{U16, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zoneweave_zoned::Lba;
+
+use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
+use crate::array::format::record::BODY_BYTES;
+use crate::array::member::MemberErrors;
+use crate::instrument::marks::{Mark, mark};
+use crate::scheme::MAX_COLUMNS;
+
+/// A range of the volume in which blocks were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    /// Its first block.
+    pub lba: Lba,
+    /// Number of blocks, at least one.
+    pub blocks: u64,
+}
+
+impl LostRange {
+    /// The block behind it.
+    pub(crate) fn end(self) -> u64 {
+        self.lba.0 + self.blocks
+    }
+}
+
+/// Faults since they were last cleared.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Faults {
+    /// The errors of each member, by slot.
+    pub errors: Vec<MemberErrors>,
+    /// Ranges of the volume in which blocks were lost: apart from each other, ascending.
+    pub lost: Vec<LostRange>,
+    /// Whether ranges were joined, with blocks between them that are not lost.
+    pub joined: bool,
+}
+
+/// The start of the payload.
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawHead {
+    ranges: U16,
+    members: u8,
+    joined: u8,
+    reserved: [u8; 4],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawErrors {
+    read: U64,
+    write: U64,
+    checksum: U64,
+    repaired: U64,
+    unrepairable: U64,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawRange {
+    lba: U64,
+    blocks: U64,
+}
+
+impl Faults {
+    /// Most lost ranges in a record.
+    pub const RANGES_MOST: usize = 64;
+
+    /// Whether nothing has happened.
+    #[must_use]
+    pub fn are_none(&self) -> bool {
+        self.lost.is_empty() && self.errors.iter().all(|errors| *errors == MemberErrors::default())
+    }
+
+    /// Adds a lost block. Returns whether it was listed before.
+    pub(crate) fn lose(&mut self, lba: Lba) -> bool {
+        let at = self.lost.partition_point(|range| range.end() < lba.0);
+        match self.lost.get_mut(at) {
+            Some(range) if range.lba <= lba && lba.0 < range.end() => return true,
+            Some(range) if range.end() == lba.0 => range.blocks += 1,
+            Some(range) if lba.0 + 1 == range.lba.0 => {
+                *range = LostRange { lba, blocks: range.blocks + 1 };
+            }
+            _ => self.lost.insert(at, LostRange { lba, blocks: 1 }),
+        }
+        if let Some(next) = self.lost.get(at + 1).copied()
+            && self.lost[at].end() == next.lba.0
+        {
+            self.join(at);
+        }
+        if self.lost.len() > Self::RANGES_MOST {
+            let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
+            let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
+            mark(Mark::LostRangesJoined);
+            self.joined = true;
+            self.join(closest);
+        }
+        assert!(self.lost.len() <= Self::RANGES_MOST, "{} lost ranges", self.lost.len());
+        false
+    }
+
+    /// Joins a range with the next.
+    fn join(&mut self, at: usize) {
+        let next = self.lost.remove(at + 1);
+        let range = &mut self.lost[at];
+        range.blocks = next.end() - range.lba.0;
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        assert!(self.lost.len() <= Self::RANGES_MOST, "{} lost ranges", self.lost.len());
+        let head = RawHead {
+            ranges: u16::try_from(self.lost.len()).expect("few").into(),
+            members: u8::try_from(self.errors.len()).expect("at most 32"),
+            joined: self.joined.into(),
+            reserved: [0; 4],
+        };
+        let mut bytes = head.as_bytes().to_vec();
+        for errors in &self.errors {
+            let number = |count: u64| count.min(NUMBER_LIMIT - 1).into();
+            let MemberErrors { read, write, checksum, repaired, unrepairable } = *errors;
+            let raw = RawErrors {
+                read: number(read),
+                write: number(write),
+                checksum: number(checksum),
+                repaired: number(repaired),
+                unrepairable: number(unrepairable),
+            };
+            bytes.extend(raw.as_bytes());
+        }
+        for range in &self.lost {
+            let raw = RawRange { lba: range.lba.0.into(), blocks: range.blocks.into() };
+            bytes.extend(raw.as_bytes());
+        }
+        bytes
+    }
+
+    /// Decodes the faults of an array of so many members.
+    pub(crate) fn decode(bytes: &[u8], members: usize) -> Option<Self> {
+        let (head, rest) = RawHead::ref_from_prefix(bytes).ok()?;
+        let ranges = usize::from(head.ranges.get());
+        if usize::from(head.members) != members || head.joined > 1 || ranges > Self::RANGES_MOST {
+            return None;
+        }
+        let (errors, rest) = <[RawErrors]>::ref_from_prefix_with_elems(rest, members).ok()?;
+        let ranges = <[RawRange]>::ref_from_bytes_with_elems(rest, ranges).ok()?;
+        let errors: Option<_> = errors.iter().map(decode_errors).collect();
+        let mut lost = Vec::with_capacity(ranges.len());
+        let mut behind = None;
+        for raw in ranges {
+            let (lba, blocks) = (raw.lba.get(), raw.blocks.get());
+            let end = lba.checked_add(blocks).filter(|end| *end <= LBA_LIMIT)?;
+            if blocks == 0 || behind.is_some_and(|behind| lba <= behind) {
+                return None;
+            }
+            behind = Some(end);
+            lost.push(LostRange { lba: Lba(lba), blocks });
+        }
+        Some(Self { errors: errors?, lost, joined: head.joined == 1 })
+    }
+}
+
+fn decode_errors(raw: &RawErrors) -> Option<MemberErrors> {
+    let errors = MemberErrors {
+        read: raw.read.get(),
+        write: raw.write.get(),
+        checksum: raw.checksum.get(),
+        repaired: raw.repaired.get(),
+        unrepairable: raw.unrepairable.get(),
+    };
+    let MemberErrors { read, write, checksum, repaired, unrepairable } = errors;
+    let counts = [read, write, checksum, repaired, unrepairable];
+    counts.iter().all(|count| *count < NUMBER_LIMIT).then_some(errors)
+}
+
+const BYTES_MOST: usize = size_of::<RawHead>()
+    + MAX_COLUMNS * size_of::<RawErrors>()
+    + Faults::RANGES_MOST * size_of::<RawRange>();
+const _: () = assert!(size_of::<RawHead>() == 8 && size_of::<RawErrors>() == 40);
+const _: () = assert!(size_of::<RawRange>() == 16 && BYTES_MOST <= BODY_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use zoneweave_runtime::Random;
+
+    use super::*;
+
+    fn lost(blocks: impl IntoIterator<Item = u64>) -> Faults {
+        let mut faults = Faults::default();
+        blocks.into_iter().for_each(|lba| {
+            faults.lose(Lba(lba));
+        });
+        faults
+    }
+
+    #[test]
+    fn lost_blocks_are_listed_as_the_fewest_ranges() {
+        let mut random = Random::new(3);
+        for _ in 0..500 {
+            let blocks: Vec<_> = (0..random.below(60)).map(|_| random.below(100)).collect();
+            let faults = lost(blocks.iter().copied());
+            let listed = faults.lost.iter().flat_map(|range| range.lba.0..range.end());
+            let expected: BTreeSet<_> = blocks.into_iter().collect();
+            assert_eq!(listed.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
+            assert!(faults.lost.is_sorted_by(|one, next| one.end() < next.lba.0));
+            assert!(!faults.joined);
+            assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+        }
+    }
+
+    #[test]
+    fn the_closest_of_too_many_ranges_are_joined() {
+        let apart = |at: u64| at * 10 + u64::from(at > 40);
+        let mut faults = lost((0..64).map(apart));
+        assert!(!faults.joined);
+        assert!(!faults.lose(Lba(1003)), "it was not lost before");
+        assert!(faults.joined && faults.lost.len() == 64);
+        assert!((0..64).map(apart).chain([1003]).all(|lba| faults.lose(Lba(lba))));
+        assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+    }
+
+    #[test]
+    fn what_no_volume_writes_is_refused() {
+        let errors = MemberErrors { read: 1, write: 2, checksum: 3, repaired: 4, unrepairable: 5 };
+        let faults = Faults { errors: vec![errors; 32], ..lost([3, 4, 9]) };
+        let bytes = faults.encode();
+        assert_eq!(Faults::decode(&bytes, 32), Some(faults));
+        assert_eq!(Faults::decode(&bytes, 31), None);
+        assert!((0..bytes.len()).all(|end| Faults::decode(&bytes[..end], 32).is_none()));
+        let with = |at: usize, byte| {
+            let mut bytes = bytes.clone();
+            bytes[at] = byte;
+            Faults::decode(&bytes, 32)
+        };
+        let ranges = 8 + 32 * 40;
+        assert_eq!(with(3, 2), None, "neither joined nor not");
+        assert_eq!(with(15, 0xFF), None, "more errors than there ever are");
+        assert_eq!(with(ranges + 8, 0), None, "an empty range");
+        assert_eq!(with(ranges + 16, 5), None, "ranges that touch");
+        assert_eq!(with(ranges + 7, 1), None, "beyond any volume");
+    }
+}

@@ -1,0 +1,105 @@
+//! Faults on media: the errors of the members, and the lost ranges of the volume.
+//!
+//! They outlive a restart, until an operator clears them: of a lost block, the only other trace is
+//! an error whenever it is read. The first fault is recorded at once, others at most once a second,
+//! the last when the volume closes. No request waits for that, so a crash may cost the newest.
+//!
+//! Invariant: what was recorded is read by every later start, as snapshots of the superblock repeat
+//! it.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use zoneweave_runtime::Nanos;
+
+use crate::array::format::faults::Faults;
+use crate::array::format::record::MemberUuid;
+use crate::array::member::MemberErrors;
+use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::core::{Core, Recorder};
+use crate::log::format::RecordBody;
+
+/// Pause between two records: damage is often found in thousands of blocks, one after the other,
+/// and a superblock zone takes a thousand records.
+const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// Begins to record faults, also those that the start has found.
+pub(in crate::log) fn begin(core: &Core) {
+    core.recorder.set(Recorder::Idle);
+    if !is_recorded(core) {
+        core.note_faults();
+    }
+}
+
+impl Core {
+    /// Has faults recorded, if no task is about to do so.
+    pub(in crate::log) fn note_faults(&self) {
+        if self.recorder.get() == Recorder::Idle
+            && !self.closing.get()
+            && let Some(core) = self.this.upgrade()
+        {
+            self.recorder.set(Recorder::Runs);
+            self.handle.spawn("faults", run(core));
+        }
+    }
+}
+
+/// Records faults until there are no new ones.
+async fn run(mut core: Rc<Core>) {
+    while !core.closing.get() && !is_recorded(&core) && record(&core).await.is_ok() {
+        // A volume that closes meanwhile does not keep its drives for this task.
+        let (handle, volume) = (core.handle.clone(), Rc::downgrade(&core));
+        drop(core);
+        handle.sleep(PAUSE).await;
+        match volume.upgrade() {
+            Some(again) => core = again,
+            None => return,
+        }
+    }
+    core.recorder.set(Recorder::Idle);
+}
+
+/// Whether the faults on media are those that are known.
+fn is_recorded(core: &Core) -> bool {
+    let array = &core.state.borrow().array;
+    let known = array.faults();
+    match &array.recorded_faults {
+        Some(recorded) => *recorded == known,
+        None => known.are_none(),
+    }
+}
+
+/// Makes the known faults durable.
+///
+/// # Errors
+/// If too few members are left.
+pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), StopReason> {
+    let recorded: RefCell<Option<(Faults, Vec<MemberUuid>)>> = RefCell::default();
+    let body = || {
+        let array = &core.state.borrow().array;
+        let members = array.members.iter().map(|member| member.entry.uuid).collect();
+        recorded.replace(Some((array.faults(), members)));
+        RecordBody::Faults(array.faults())
+    };
+    core.superblock.commit_latest(core, body).await?;
+    mark(Mark::FaultsRecorded);
+    let (mut faults, members) = recorded.take().expect("the record was made");
+    let array = &mut core.state.borrow_mut().array;
+    for ((errors, then), now) in faults.errors.iter_mut().zip(members).zip(&array.members) {
+        // Another drive got the slot meanwhile.
+        if then != now.entry.uuid {
+            *errors = MemberErrors::default();
+        }
+    }
+    array.recorded_faults = Some(faults);
+    Ok(())
+}
+
+/// Records the last faults of a volume that closes.
+pub(in crate::log) async fn record_last(core: &Rc<Core>) {
+    if !core.is_unpublished() && !is_recorded(core) {
+        // A volume whose writes have stopped keeps what was recorded before.
+        let _stopped = record(core).await;
+    }
+}

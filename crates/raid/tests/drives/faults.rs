@@ -1,0 +1,159 @@
+//! Faults on media: errors of members and lost ranges outlive a restart until they are cleared.
+
+use crate::support::life::{assert_hit, live, put_all};
+use crate::support::{Array, Shape, attach, executor, new_drive, offer, open, uuid};
+use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
+use zoneweave_raid::instrument::marks::Mark;
+use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{LostStatus, MemberErrors, SegmentPhase, Volume, survey};
+use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
+
+/// Blocks of the volume.
+const BLOCKS: u64 = 100;
+
+/// Two drives without redundancy.
+fn alone() -> Array {
+    let shape = Shape {
+        data: 2,
+        parity: 0,
+        zones: 24,
+        tabled: false,
+        volume_blocks: Some(BLOCKS),
+        ..Shape::small()
+    };
+    Array::create(shape, &mut Random::new(41))
+}
+
+/// Damages a block of a drive in the oldest full segment.
+fn rot(volume: &Volume, array: &Array, drive: usize, offset: u32) {
+    let sealed = volume.segments().into_iter();
+    let sealed = sealed.filter(|segment| segment.phase == SegmentPhase::Sealed);
+    let zone = sealed.min_by_key(|segment| segment.segment).unwrap().zones[drive].unwrap();
+    let how = Damage::Garbage { part: BlockPart::Data, seed: 7 };
+    array.drives[drive].corrupt(ZoneAddress::new(ZoneId(zone), offset), how);
+}
+
+/// Reads every block; returns those that are lost.
+async fn lost(volume: &Volume) -> Vec<u64> {
+    let mut lost = Vec::new();
+    for lba in 0..BLOCKS {
+        match volume.read(Lba(lba), 1).await {
+            Ok(_) => {}
+            Err(BlockError::Unrecoverable { lba }) => lost.push(lba.0),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    lost
+}
+
+fn listed(volume: &Volume) -> Vec<u64> {
+    let blocks = |range: LostStatus| range.lba..range.lba + range.blocks;
+    volume.status().lost.into_iter().flat_map(blocks).collect()
+}
+
+async fn recorded(volume: &Volume, handle: &Handle) {
+    while volume.recorded_faults().is_none_or(|faults| faults.lost.is_empty()) {
+        handle.sleep(Nanos::from_micros(100)).await;
+    }
+}
+
+/// A restart forgot that blocks of the volume were lost: the array was HEALTHY again.
+#[test]
+fn lost_blocks_are_listed_until_they_are_cleared() {
+    let array = alone();
+    let gone = live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        assert_eq!(volume.recorded_faults(), None);
+        // Some of them only fill stripes.
+        for offset in 3..12 {
+            rot(volume, &array, 0, offset);
+        }
+        let gone = lost(volume).await;
+        assert!(gone.len() > 1, "{gone:?}");
+        recorded(volume, handle).await;
+        handle.sleep(Nanos::from_secs(3)).await;
+        assert_eq!(listed(volume), gone);
+        gone
+    });
+    // The process was killed; two snapshots have been written since.
+    for _ in 0..2 {
+        live(&array, async |volume, _, _| {
+            assert_eq!(listed(volume), gone);
+            assert_eq!(volume.status().members[0].errors.unrepairable, gone.len() as u64);
+        });
+    }
+    let (executor, without) = (executor(), []);
+    let survey = executor.run(survey(offer(&array.drives, &executor.handle(), &without)));
+    assert_eq!(survey.faults.unwrap().errors[0].unrepairable, gone.len() as u64);
+    drop(executor);
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 2).await;
+        assert_eq!(listed(volume), gone, "written again, and still on record");
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), []);
+    });
+    for _ in 0..2 {
+        live(&array, async |volume, _, _| {
+            assert_eq!(lost(volume).await, []);
+            assert!(volume.recorded_faults().is_some_and(|faults| faults.are_none()));
+            assert_eq!(volume.status().members[0].errors.unrepairable, 0);
+        });
+    }
+    assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead]);
+}
+
+/// Errors of a drive are on record though nothing is damaged and nobody closes the volume, and a
+/// drive that was taken out and put back keeps its own.
+#[test]
+fn errors_of_a_drive_are_kept_while_it_is_a_member_and_when_it_is_one_again() {
+    let shape = Shape { zones: 40, tabled: false, volume_blocks: Some(BLOCKS), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(43));
+    let errors = |volume: &Volume| volume.status().members[1].errors;
+    let before = live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        let failed = Selector::next(CommandKind::Write);
+        array.drives[1].inject(failed, FaultAction::Fail(Status::WriteFault));
+        put_all(volume, BLOCKS, 2).await;
+        handle.sleep(Nanos::from_secs(3)).await;
+        errors(volume)
+    });
+    assert!(before.write > 0, "{before:?}");
+    live(&array, async |volume, _, handle| {
+        assert_eq!(errors(volume), before, "the process was killed");
+        volume.fail(1).await.unwrap();
+        assert_eq!(errors(volume), before, "the slot shows why its drive is out");
+        let device = attach(&array.drives[1], handle);
+        volume.readd(1, device, MemberUuid(uuid(7, 1))).await.unwrap();
+        assert_eq!(errors(volume), before, "it is the same drive");
+    });
+    live(&array, async |volume, _, handle| {
+        assert_eq!(errors(volume), before, "also after a restart");
+        volume.fail(1).await.unwrap();
+        let blank = new_drive(&shape, &mut Random::new(44));
+        volume.replace(1, attach(&blank, handle), MemberUuid(uuid(7, 2))).await.unwrap();
+        assert_eq!(errors(volume), MemberErrors::default(), "another drive");
+    });
+}
+
+/// Damage that was repaired is on record too, at the latest when the volume is closed.
+#[test]
+fn repaired_blocks_count_on_after_a_restart() {
+    let shape = Shape { zones: 40, tabled: false, volume_blocks: Some(BLOCKS), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(42));
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 1).await;
+        rot(volume, &array, 2, 5);
+        assert_eq!(volume.scrub().await.unwrap().damaged, 1);
+        volume.close().await.unwrap();
+    });
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let (volume, _) = open(&array, &handle, &[]).await.unwrap();
+        let repaired: Vec<_> =
+            volume.status().members.iter().map(|member| member.errors.repaired).collect();
+        assert_eq!(repaired, [0, 0, 1, 0]);
+        assert_eq!(listed(&volume), []);
+    });
+}
