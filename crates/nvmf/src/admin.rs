@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::command::{Command, Data, Outcome};
 use crate::controller::Change;
 use crate::status::Status;
-use crate::target::{QueueKey, Target};
+use crate::target::{QueueKey, Shutdown, Target};
 use crate::transport::TRANSFER_BYTES_MAX;
 
 /// Asynchronous Event Requests that a host may have outstanding.
@@ -57,7 +57,7 @@ pub(crate) enum Answer {
     /// The queue ends after its answer.
     Disconnect,
     /// Done, and everything written must become durable.
-    ShutDown,
+    ShutDown(Shutdown),
 }
 
 impl From<Result<Outcome, Status>> for Answer {
@@ -78,7 +78,9 @@ pub(crate) fn fabrics_command(target: &mut Target, key: QueueKey, command: &Comm
         fabrics::DISCONNECT if key.queue > 0 && command.u16_at(40) == 0 => Answer::Disconnect,
         fabrics::PROPERTY_GET if key.queue == 0 => property_get(target, key, command).into(),
         fabrics::PROPERTY_SET if key.queue == 0 => match property_set(target, key, command) {
-            Ok(Change::ShuttingDown) => Answer::ShutDown,
+            Ok(Change::ShuttingDown(serial)) => {
+                Answer::ShutDown(Shutdown { controller: key.controller, serial })
+            }
             Ok(Change::None | Change::Enabled) => Answer::Done(Outcome::SUCCESS),
             Err(status) => Answer::Done(status.into()),
         },
@@ -106,7 +108,7 @@ fn property_set(target: &mut Target, key: QueueKey, command: &Command) -> Result
     let (offset, is_wide) = property(command)?;
     let serial = target.next_serial();
     let controller = target.controller(key).ok_or(Status::COMMAND_SEQUENCE)?;
-    let change = controller.set_property(offset, is_wide, command.u64_at(48))?;
+    let change = controller.set_property(offset, is_wide, command.u64_at(48), serial)?;
     if change == Change::Enabled {
         controller.enable(serial);
     }

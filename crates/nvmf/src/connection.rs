@@ -16,7 +16,7 @@ use crate::connect::{ConnectRequest, Refusal, capsule_data, check_length};
 use crate::nvm::{self, Operation, Plan, Transfer};
 use crate::pdu::Violation;
 use crate::status::Status;
-use crate::target::{ControllerId, QueueKey, Target};
+use crate::target::{ControllerId, QueueKey, Shutdown, Target};
 use crate::transport::{Capsule, Intact, Received, Transport};
 
 /// The identifier of a command, while it is in flight.
@@ -71,7 +71,7 @@ pub enum Step {
     /// is over, and needs no completion.
     Data(Tag, Option<Bytes>),
     /// Everything written must become durable; then [`Target::shut_down`] completes it.
-    ShutDown(ControllerId),
+    ShutDown(Shutdown),
 }
 
 /// Why a connection is over. What is in its output should still be sent.
@@ -298,10 +298,10 @@ impl Connection {
                 Err(status) => Answer::Done(status.into()),
             },
         };
-        self.answer(key, id, answer)
+        self.answer(id, answer)
     }
 
-    fn answer(&mut self, key: QueueKey, id: u16, answer: Answer) -> Result<Step, End> {
+    fn answer(&mut self, id: u16, answer: Answer) -> Result<Step, End> {
         match answer {
             Answer::Done(outcome) => self.respond(id, outcome),
             Answer::Data(data) => {
@@ -325,9 +325,9 @@ impl Connection {
                 self.transport.end();
                 return Err(End::Disconnected);
             }
-            Answer::ShutDown => {
+            Answer::ShutDown(shutdown) => {
                 self.respond(id, Outcome::SUCCESS);
-                return Ok(Step::ShutDown(key.controller));
+                return Ok(Step::ShutDown(shutdown));
             }
         }
         Ok(Step::Answered)

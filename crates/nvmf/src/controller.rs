@@ -38,7 +38,9 @@ enum Phase {
     Failed,
     Ready,
     /// The host has announced its end; data is being made durable.
-    ShuttingDown,
+    ShuttingDown {
+        serial: u64,
+    },
     ShutDown,
 }
 
@@ -47,8 +49,8 @@ enum Phase {
 pub(crate) enum Change {
     None,
     Enabled,
-    /// Everything written must become durable.
-    ShuttingDown,
+    /// Everything written must become durable, for the shutdown of this serial number.
+    ShuttingDown(u64),
 }
 
 /// Commands and blocks since the controller was made.
@@ -109,7 +111,7 @@ impl Controller {
     }
 
     pub(crate) fn is_ready(&self) -> bool {
-        matches!(self.phase, Phase::Ready | Phase::ShuttingDown | Phase::ShutDown)
+        matches!(self.phase, Phase::Ready | Phase::ShuttingDown { .. } | Phase::ShutDown)
     }
 
     /// The command sets that the host has selected.
@@ -157,8 +159,10 @@ impl Controller {
         promised > 0 && now_ms.saturating_sub(self.seen_ms) > promised
     }
 
-    pub(crate) fn finish_shutdown(&mut self) {
-        if self.phase == Phase::ShuttingDown {
+    /// Ends the shutdown of this serial number. A reset has ended it already, and the host may have
+    /// begun another one, whose writes are not durable yet.
+    pub(crate) fn finish_shutdown(&mut self, serial: u64) {
+        if (self.phase == Phase::ShuttingDown { serial }) {
             self.phase = Phase::ShutDown;
         }
     }
@@ -173,19 +177,21 @@ impl Controller {
                 Phase::Disabled => 0,
                 Phase::Failed => 1 << 1,
                 Phase::Ready => 1,
-                Phase::ShuttingDown => 1 | 1 << 2,
+                Phase::ShuttingDown { .. } => 1 | 1 << 2,
                 Phase::ShutDown => 1 | 2 << 2,
             }),
             _ => Err(Status::INVALID_FIELD),
         }
     }
 
-    /// Changes a property; only the configuration can be changed.
+    /// Changes a property; only the configuration can be changed. `serial` is that of the shutdown
+    /// which this may begin.
     pub(crate) fn set_property(
         &mut self,
         offset: u32,
         is_wide: bool,
         value: u64,
+        serial: u64,
     ) -> Result<Change, Status> {
         let value = u32::try_from(value).map_err(|_| Status::INVALID_FIELD)?;
         if offset != property::CONFIGURATION || is_wide {
@@ -203,8 +209,8 @@ impl Controller {
             }
         }
         if is_ending && self.phase == Phase::Ready {
-            self.phase = Phase::ShuttingDown;
-            return Ok(Change::ShuttingDown);
+            self.phase = Phase::ShuttingDown { serial };
+            return Ok(Change::ShuttingDown(serial));
         }
         Ok(Change::None)
     }
@@ -243,4 +249,43 @@ fn is_possible(configuration: u32) -> bool {
         && field(11, 3) == 0
         // Discovery controllers have no I/O queues whose entries could have a size.
         && matches!(sizes, (6, 4) | (0, 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(controller: &Controller) -> u64 {
+        controller.property(property::STATUS, false).unwrap()
+    }
+
+    /// The flush of a shutdown before a reset knows nothing of the writes after it.
+    #[test]
+    fn a_late_flush_ends_no_newer_shutdown() {
+        let request = ConnectRequest {
+            queue: 0,
+            entries: 32,
+            controller: 0xFFFF,
+            keep_alive_ms: 0,
+            host_id: [1; 16],
+            subsystem_nqn: String::new(),
+            host_nqn: String::new(),
+        };
+        let mut controller = Controller::new(&request, false, 1, 0);
+        let mut set = |value: u64, serial| {
+            let change = controller.set_property(property::CONFIGURATION, false, value, serial);
+            (change.unwrap(), status(&controller))
+        };
+        let enabled = 6 << 16 | 4 << 20 | 1;
+        let ending = enabled | 1 << 14;
+        assert_eq!(set(enabled, 2), (Change::Enabled, 1));
+        assert_eq!(set(ending, 3), (Change::ShuttingDown(3), 1 | 1 << 2));
+        assert_eq!(set(0, 4), (Change::None, 0));
+        assert_eq!(set(enabled, 5), (Change::Enabled, 1));
+        assert_eq!(set(ending, 6), (Change::ShuttingDown(6), 1 | 1 << 2));
+        controller.finish_shutdown(3);
+        assert_eq!(status(&controller), 1 | 1 << 2);
+        controller.finish_shutdown(6);
+        assert_eq!(status(&controller), 1 | 2 << 2);
+    }
 }

@@ -104,7 +104,7 @@ impl Lane {
             match step {
                 Ok(Step::NeedsInput) => break,
                 Ok(Step::Answered) => {}
-                Ok(Step::ShutDown(controller)) => target.shut_down(controller),
+                Ok(Step::ShutDown(shutdown)) => target.shut_down(shutdown),
                 Ok(Step::Data(_, None)) => {}
                 Ok(Step::Data(tag, Some(data))) => {
                     assert!(!data.is_empty());

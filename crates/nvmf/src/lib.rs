@@ -54,5 +54,5 @@ pub use nvm::{BLOCK_BYTES, Operation, ZoneAction, deallocate_ranges};
 pub use pdu::Violation;
 pub use status::Status;
 pub use subsystem::{Namespace, Subsystem, Zones};
-pub use target::{ControllerId, Hosts, Target};
+pub use target::{ControllerId, Hosts, Shutdown, Target};
 pub use transport::{CAPSULE_DATA_BYTES_MAX, TRANSFER_BYTES_MAX};

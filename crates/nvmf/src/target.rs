@@ -29,6 +29,13 @@ pub enum Hosts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ControllerId(pub u16);
 
+/// A shutdown that a host has asked for. A reset ends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    pub(crate) controller: ControllerId,
+    pub(crate) serial: u64,
+}
+
 /// A queue of a controller, for as long as both last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct QueueKey {
@@ -101,9 +108,9 @@ impl Target {
     }
 
     /// Completes the shutdown of a controller, after everything written was made durable.
-    pub fn shut_down(&mut self, id: ControllerId) {
-        if let Some(controller) = self.controllers.get_mut(&id) {
-            controller.finish_shutdown();
+    pub fn shut_down(&mut self, shutdown: Shutdown) {
+        if let Some(controller) = self.controllers.get_mut(&shutdown.controller) {
+            controller.finish_shutdown(shutdown.serial);
         }
     }
 

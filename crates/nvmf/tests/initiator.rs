@@ -177,9 +177,9 @@ impl Pipe {
                     let result = world.disk.run(&operation, &data);
                     self.connection.complete(&mut world.target, tag, result);
                 }
-                Ok(Step::ShutDown(controller)) => {
+                Ok(Step::ShutDown(shutdown)) => {
                     world.disk.flushes += 1;
-                    world.target.shut_down(controller);
+                    world.target.shut_down(shutdown);
                 }
                 Err(end) => {
                     self.end = Some(end);

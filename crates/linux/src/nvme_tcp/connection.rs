@@ -7,14 +7,13 @@ use std::rc::Rc;
 use rustix::net::{Shutdown, getsockname};
 use thiserror::Error;
 use zoneweave_nvmf::{End, Step};
-use zoneweave_runtime::Permit;
 
 use super::link::Link;
 use super::request;
 use super::shared::{Open, Shared};
 use crate::host::timeout::timeout;
 use crate::ring::Descriptor;
-use crate::stream::Input;
+use crate::stream::{HandshakePlace, Input};
 
 /// Why a connection ended before the host left.
 #[derive(Debug, Error)]
@@ -28,7 +27,7 @@ enum Broken {
 }
 
 /// Serves a host until it leaves, breaks the rules or the server closes.
-pub(super) async fn run(shared: Rc<Shared>, socket: Descriptor, handshake: Permit) {
+pub(super) async fn run(shared: Rc<Shared>, socket: Descriptor, handshake: HandshakePlace) {
     // Either fails only if the host is gone already.
     let Ok(Ok(local)) = getsockname(&socket).map(SocketAddr::try_from) else { return };
     let link = Rc::new(Link::new(local, shared.limits.in_flight_bytes));
@@ -38,7 +37,12 @@ pub(super) async fn run(shared: Rc<Shared>, socket: Descriptor, handshake: Permi
     shared.open.borrow_mut().remove(key);
 }
 
-async fn run_open(shared: &Rc<Shared>, socket: &Descriptor, link: &Rc<Link>, handshake: Permit) {
+async fn run_open(
+    shared: &Rc<Shared>,
+    socket: &Descriptor,
+    link: &Rc<Link>,
+    handshake: HandshakePlace,
+) {
     let writer = shared.clients.handle().spawn("NVMe/TCP writer", {
         let (ring, socket, output) =
             (shared.clients.ring().clone(), socket.clone(), link.output.clone());
@@ -120,9 +124,11 @@ async fn serve(
                 shared.clients.handle().spawn_alone("NVMe/TCP request", running);
             }
             Step::Data(tag, data) => link.arrived(tag, data),
-            Step::ShutDown(controller) => {
-                let flushing = shared.clone().shut_down(controller);
-                shared.clients.handle().spawn_alone("NVMe/TCP shutdown", flushing);
+            Step::ShutDown(shutdown) => {
+                if link.begin_flush(shutdown) {
+                    let flushing = shared.clone().shut_down(link.clone());
+                    shared.clients.handle().spawn_alone("NVMe/TCP shutdown", flushing);
+                }
             }
         }
     }

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use zoneweave_nvmf::{Connection, Tag};
+use zoneweave_nvmf::{Connection, Shutdown, Tag};
 use zoneweave_runtime::{Receiver, Semaphore, Sender, oneshot};
 
 use crate::stream::Output;
@@ -24,6 +24,10 @@ pub(super) struct Link {
     /// Requests that wait for data of the host.
     arrivals: RefCell<BTreeMap<Tag, Sender<Option<Bytes>>>>,
     over: Cell<bool>,
+    /// A task makes everything durable for shutdowns.
+    flushes: Cell<bool>,
+    /// The last shutdown that it has not begun to work for.
+    shutdown: Cell<Option<Shutdown>>,
 }
 
 impl Link {
@@ -35,6 +39,8 @@ impl Link {
             answers: Semaphore::new(ANSWERS_BYTES_MAX),
             arrivals: RefCell::default(),
             over: Cell::new(false),
+            flushes: Cell::new(false),
+            shutdown: Cell::new(None),
         }
     }
 
@@ -47,6 +53,22 @@ impl Link {
     /// Whether nothing is received any more, so that nothing may start.
     pub(super) fn is_over(&self) -> bool {
         self.over.get()
+    }
+
+    /// Adds a shutdown, which replaces one that no flush has begun for: a host that resets its
+    /// controller and shuts it down again and again keeps one flush busy. Whether the caller has to
+    /// start a task for it.
+    pub(super) fn begin_flush(&self, shutdown: Shutdown) -> bool {
+        self.shutdown.set(Some(shutdown));
+        !self.flushes.replace(true)
+    }
+
+    /// The next shutdown for the task; without one the task ends.
+    pub(super) fn next_shutdown(&self) -> Option<Shutdown> {
+        assert!(self.flushes.get(), "only the task takes shutdowns");
+        let next = self.shutdown.take();
+        self.flushes.set(next.is_some());
+        next
     }
 
     /// Sends what the connection has to say, once there is room for it. Until then it stays there,

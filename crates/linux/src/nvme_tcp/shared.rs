@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rustix::net::Shutdown;
 use slab::Slab;
-use zoneweave_nvmf::{ControllerId, Target};
+use zoneweave_nvmf::Target;
 use zoneweave_runtime::{Gate, Nanos};
 
 use super::device::NvmeTcpDevice;
@@ -136,14 +136,17 @@ impl Shared {
         }
     }
 
-    /// Makes everything written durable, and ends the shutdown of a controller. If a device fails,
-    /// the shutdown stays unfinished, and the host reports that.
-    pub(super) async fn shut_down(self: Rc<Self>, controller: ControllerId) {
-        for device in &self.devices {
-            if device.flush().await.is_err() {
-                return;
+    /// Makes everything written durable, and ends the shutdowns of a connection's controller, one
+    /// after the other. If a device fails, the shutdown stays unfinished, and the host reports that.
+    pub(super) async fn shut_down(self: Rc<Self>, link: Rc<Link>) {
+        while let Some(shutdown) = link.next_shutdown() {
+            let mut is_durable = true;
+            for device in &self.devices {
+                is_durable &= device.flush().await.is_ok();
+            }
+            if is_durable {
+                self.target.borrow_mut().shut_down(shutdown);
             }
         }
-        self.target.borrow_mut().shut_down(controller);
     }
 }
