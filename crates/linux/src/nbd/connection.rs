@@ -15,7 +15,7 @@ use super::request::{self, Outlet};
 use super::shared::Shared;
 use crate::host::timeout::timeout;
 use crate::ring::Descriptor;
-use crate::stream::{Input, Output};
+use crate::stream::{HandshakePlace, Input, Output};
 
 /// The least a request takes from the budget, so that there are at most 1,024 of them.
 const REQUEST_BYTES_MIN: u64 = 64 << 10;
@@ -34,7 +34,7 @@ enum Broken {
 }
 
 /// Serves a client until it leaves, breaks the rules or the server closes.
-pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: Permit) {
+pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: HandshakePlace) {
     let mut input = Input::new(shared.clients.ring(), socket);
     let negotiating = negotiate(shared, socket, &mut input);
     let negotiated =

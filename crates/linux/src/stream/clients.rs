@@ -1,6 +1,7 @@
 //! Clients: their admission, their connections, and the end of all.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use rustix::net::Shutdown;
@@ -25,6 +26,23 @@ pub struct ClientLimits {
     pub shutdown_time: Nanos,
 }
 
+/// How old a handshake must be to end for that of another client: a client that means it needs a few
+/// turns of the network.
+const HANDSHAKE_LEAST: Nanos = Nanos::from_secs(1);
+
+/// A client in its handshake. Dropped after it.
+pub struct HandshakePlace {
+    clients: Rc<Clients>,
+    number: u64,
+    _permit: Permit,
+}
+
+impl Drop for HandshakePlace {
+    fn drop(&mut self) {
+        self.clients.shaking.borrow_mut().remove(&self.number);
+    }
+}
+
 /// The clients of a server.
 pub struct Clients {
     ring: Ring,
@@ -33,10 +51,14 @@ pub struct Clients {
     connections: Semaphore,
     handshakes: Semaphore,
     open: RefCell<Slab<Descriptor>>,
+    /// Sockets of clients in their handshake, with the times when these began, oldest first.
+    shaking: RefCell<BTreeMap<u64, (Nanos, Descriptor)>>,
     is_closing: Cell<bool>,
     /// Opened when a connection ends and when the server closes.
     changed: Gate,
     misbehaved: Cell<u64>,
+    /// Handshakes since the start.
+    handshakes_begun: Cell<u64>,
 }
 
 impl Clients {
@@ -51,9 +73,11 @@ impl Clients {
             connections: Semaphore::new(limits.connections),
             handshakes: Semaphore::new(limits.handshakes),
             open: RefCell::default(),
+            shaking: RefCell::default(),
             is_closing: Cell::new(false),
             changed: Gate::new(),
             misbehaved: Cell::new(0),
+            handshakes_begun: Cell::new(0),
         })
     }
 
@@ -93,11 +117,12 @@ impl Clients {
     }
 
     /// Accepts clients until [`Clients::shutdown`], and runs a task for each: with its socket, and
-    /// the permit of its handshake, which the task drops after that.
+    /// its handshake, which the task drops after that. If too many clients are in theirs, the oldest
+    /// ends: clients that say nothing must not keep others out.
     pub fn listen<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         listener: Listener,
-        run: impl Fn(Descriptor, Permit) -> F + 'static,
+        run: impl Fn(Descriptor, HandshakePlace) -> F + 'static,
     ) -> JoinHandle<()> {
         let clients = self.clone();
         self.handle.spawn("listener", async move { clients.accept(&listener, run).await })
@@ -106,7 +131,7 @@ impl Clients {
     async fn accept<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         listener: &Listener,
-        run: impl Fn(Descriptor, Permit) -> F,
+        run: impl Fn(Descriptor, HandshakePlace) -> F,
     ) {
         while !self.is_closing() {
             let accepting = self.ring.accept(listener.socket());
@@ -119,15 +144,17 @@ impl Clients {
                 self.count_misbehaviour();
                 continue;
             }
-            let permits =
-                async { (self.connections.acquire().await, self.handshakes.acquire().await) };
+            let socket = Rc::new(socket);
+            let permits = async {
+                let connection = self.connections.acquire().await;
+                (connection, self.begin_handshake(&socket).await)
+            };
             let Some((connection, handshake)) = unless(self.closed(), permits).await else {
                 return;
             };
             if self.is_closing() {
                 return;
             }
-            let socket = Rc::new(socket);
             let key = self.open.borrow_mut().insert(socket.clone());
             let clients = self.clone();
             let running = run(socket, handshake);
@@ -137,6 +164,39 @@ impl Clients {
                 drop(connection);
                 clients.changed.open();
             });
+        }
+    }
+
+    async fn begin_handshake(self: &Rc<Self>, socket: &Descriptor) -> HandshakePlace {
+        let permit = match self.handshakes.try_acquire() {
+            Some(permit) => permit,
+            None => {
+                let oldest = self.shaking.borrow().first_key_value().map(|(_, (at, _))| *at);
+                let age = oldest.map_or(Nanos(0), |began| self.handle.now().since(began));
+                let rest = Nanos(HANDSHAKE_LEAST.0.saturating_sub(age.0));
+                match timeout(&self.handle, rest, self.handshakes.acquire()).await {
+                    Some(permit) => permit,
+                    None => {
+                        self.end_oldest_handshake();
+                        self.handshakes.acquire().await
+                    }
+                }
+            }
+        };
+        let number = self.handshakes_begun.get();
+        self.handshakes_begun.set(number + 1);
+        let shaking = (self.handle.now(), socket.clone());
+        let before = self.shaking.borrow_mut().insert(number, shaking);
+        assert!(before.is_none(), "handshakes are numbered in turn");
+        HandshakePlace { clients: self.clone(), number, _permit: permit }
+    }
+
+    /// Its reader sees the end of the stream.
+    fn end_oldest_handshake(&self) {
+        if let Some((_, (_, socket))) = self.shaking.borrow().first_key_value() {
+            self.count_misbehaviour();
+            // It fails if the client is gone; that is harmless.
+            let _ = rustix::net::shutdown(socket, Shutdown::Both);
         }
     }
 

@@ -12,6 +12,6 @@ mod clients;
 mod input;
 mod output;
 
-pub use clients::{ClientLimits, Clients};
+pub use clients::{ClientLimits, Clients, HandshakePlace};
 pub use input::Input;
 pub use output::Output;

@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use thiserror::Error;
-use zoneweave_linux::stream::{Input, Output};
+use zoneweave_linux::stream::{HandshakePlace, Input, Output};
 use zoneweave_linux::{Descriptor, timeout};
-use zoneweave_runtime::{Permit, Semaphore};
+use zoneweave_runtime::Semaphore;
 
 use super::request::{self, Session};
 use super::{GREETING_TIME, Shared};
@@ -32,7 +32,7 @@ enum Broken {
 }
 
 /// Serves a client until it leaves, breaks the rules or the server closes.
-pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: Permit) {
+pub(super) async fn run(shared: &Rc<Shared>, socket: &Descriptor, handshake: HandshakePlace) {
     let mut input = Input::new(shared.clients.ring(), socket);
     let greeting = greet(shared, socket, &mut input);
     let greeted = timeout(shared.clients.handle(), GREETING_TIME, greeting).await;

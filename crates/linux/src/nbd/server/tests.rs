@@ -130,6 +130,19 @@ fn a_silent_client_is_hung_up_on_and_its_place_reused() {
     assert_eq!(status.misbehaved, 2);
 }
 
+/// They kept everybody out for as long as a handshake may take, and began again.
+#[test]
+fn silent_clients_make_room_for_others() {
+    let patient = NbdLimits { handshake_time: Nanos::from_secs(3600), ..QUICK };
+    let (_, status) = serve(memory, patient, |path| {
+        let mut first = Client::raw(path);
+        let _second = Client::raw(path);
+        drop(Client::connect(path));
+        first.write_and_expect_end(&[]);
+    });
+    assert_eq!(status.misbehaved, 1);
+}
+
 #[test]
 fn a_client_without_budget_is_not_read_from_but_served_on() {
     serve(memory, QUICK, |path| {
