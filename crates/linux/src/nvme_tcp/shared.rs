@@ -137,7 +137,8 @@ impl Shared {
     }
 
     /// Makes everything written durable, and ends the shutdowns of a connection's controller, one
-    /// after the other. If a device fails, the shutdown stays unfinished, and the host reports that.
+    /// after the other. If a device fails, the shutdown stays unfinished, and the host reports
+    /// that.
     pub(super) async fn shut_down(self: Rc<Self>, link: Rc<Link>) {
         while let Some(shutdown) = link.next_shutdown() {
             let mut is_durable = true;

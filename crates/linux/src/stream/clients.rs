@@ -26,8 +26,8 @@ pub struct ClientLimits {
     pub shutdown_time: Nanos,
 }
 
-/// How old a handshake must be to end for that of another client: a client that means it needs a few
-/// turns of the network.
+/// How old a handshake must be to end for that of another client: a client that means it needs a
+/// few turns of the network.
 const HANDSHAKE_LEAST: Nanos = Nanos::from_secs(1);
 
 /// A client in its handshake. Dropped after it.
@@ -117,8 +117,8 @@ impl Clients {
     }
 
     /// Accepts clients until [`Clients::shutdown`], and runs a task for each: with its socket, and
-    /// its handshake, which the task drops after that. If too many clients are in theirs, the oldest
-    /// ends: clients that say nothing must not keep others out.
+    /// its handshake, which the task drops after that. If too many clients are in theirs, the
+    /// oldest ends: clients that say nothing must not keep others out.
     pub fn listen<F: Future<Output = ()> + 'static>(
         self: &Rc<Self>,
         listener: Listener,
