@@ -110,6 +110,7 @@ async fn check_array(membership: Membership, options: Options, mut findings: Fin
     counts.recorded_repaired = membership.damaged.iter().map(|(_, (repaired, _))| repaired).sum();
     counts.recorded_unrepairable = membership.damaged.iter().map(|(_, (_, lost))| lost).sum();
     counts.recorded_lost_ranges = membership.lost_ranges.1;
+    counts.recorded_scrubs = membership.scrubs.1;
     let segments = read_segments(&membership, &mut findings).await;
     let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));
     let mut versions = Versions::new(options.every_version);

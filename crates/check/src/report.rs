@@ -397,6 +397,8 @@ pub struct Counts {
     pub recorded_unrepairable: u64,
     /// Ranges of the volume on record in which blocks were lost.
     pub recorded_lost_ranges: u64,
+    /// Scrubs on record.
+    pub recorded_scrubs: u64,
 }
 
 /// The array that was checked.

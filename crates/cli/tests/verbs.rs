@@ -496,6 +496,15 @@ fn an_array_that_lost_blocks_is_damaged_and_says_so() {
     place.run("array status d/drive0").exits(0);
     let log = server.stop();
     assert!(log.contains("slot 0 (d/drive0): ") && log.contains("LOST"), "{log}");
+    let history = place.run("array jobs d/drive0 d/drive1 --history").exits(0);
+    history.says("complete · began ").says(" lost");
+    let history = place.run("--json array jobs d/drive0 d/drive1 --history").exits(0);
+    let history = history.document("array-history");
+    let scrub = &history["scrubs"][0];
+    assert!(
+        scrub["lost"].as_u64() > Some(0) && scrub["ended_s"].as_u64() >= scrub["begun_s"].as_u64(),
+        "{history}"
+    );
     let stopped = place.run("array status d/drive0 d/drive1 --check").exits(13);
     stopped.says("vol0 DAMAGED").says("(offsets in bytes)").says("zoneweave array clear");
     let document = place.run("--json array status d/drive0 d/drive1").exits(0);

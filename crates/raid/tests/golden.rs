@@ -22,7 +22,7 @@ use zoneweave_raid::log::format::{
     TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
-use zoneweave_raid::log::{Faults, LostRange, MemberErrors};
+use zoneweave_raid::log::{Faults, LostRange, MemberErrors, ScrubResult, ScrubRun, Scrubs};
 use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
@@ -209,6 +209,28 @@ fn records_of_faults_keep_their_bytes() {
     };
     let record = record(112, RecordBody::Faults(faults));
     let stored = golden("superblock-faults", &record.encode());
+    assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
+}
+
+#[test]
+fn records_of_scrubs_keep_their_bytes() {
+    let ended = |begun_s, result| ScrubRun {
+        begun_s,
+        ended_s: begun_s + 0x0102,
+        blocks: 0x1112_1314_1516_1718,
+        repaired: 0x2122_2324,
+        lost: 0x3132,
+        mismatches: 0x41,
+        result,
+    };
+    let runs = vec![
+        ended(0x6566_6768, ScrubResult::Complete),
+        ended(0x6666_6768, ScrubResult::Incomplete),
+        ended(0x6766_6768, ScrubResult::Failed),
+        ScrubRun::begin(0x6866_6768),
+    ];
+    let record = record(113, RecordBody::Scrubs(Scrubs(runs)));
+    let stored = golden("superblock-scrubs", &record.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
 }
 

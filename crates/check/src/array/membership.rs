@@ -40,6 +40,8 @@ pub(crate) struct Membership {
     pub(crate) damaged: Vec<(u64, (u64, u64))>,
     /// How many lost ranges the newest faults list, with the sequence of their record.
     pub(crate) lost_ranges: (u64, u64),
+    /// How many scrubs are on record, with the sequence of that.
+    pub(crate) scrubs: (u64, u64),
     pub(crate) sequence_ceiling: u64,
     pub(crate) segment_ceiling: u64,
 }
@@ -113,6 +115,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         uuids: table.members.iter().map(|member| member.uuid).collect(),
         damaged: vec![(0, (0, 0)); table.members.len()],
         lost_ranges: (0, 0),
+        scrubs: (0, 0),
         sequence_ceiling: table.sequence_ceiling,
         segment_ceiling: table.segment_ceiling,
     };
@@ -197,6 +200,9 @@ impl Membership {
                     }
                 }
                 Payload::Faults(faults) => self.take_faults(record, faults),
+                Payload::Scrubs(scrubs) => {
+                    self.scrubs = self.scrubs.max((record.sequence, *scrubs));
+                }
                 Payload::Seals(seals) => {
                     for seal in seals {
                         self.take_seal(seal, record.sequence, *location, findings);

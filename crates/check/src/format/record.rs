@@ -6,6 +6,7 @@ use crate::format::faults::Faults;
 use crate::format::fields::{Array, Fields};
 use crate::format::limits::GROUP_ROWS_MAX;
 use crate::format::roster::Roster;
+use crate::format::scrubs::parse_scrubs;
 use crate::format::zoned::{self, Metadata, Rebuilt, ZoneState};
 
 const HEAD_BYTES: usize = 64;
@@ -55,6 +56,8 @@ pub(crate) enum Payload {
     SnapshotEnd(u32),
     Roster(Roster),
     Faults(Faults),
+    /// The newest scrubs: how many.
+    Scrubs(u64),
     Zones(Vec<ZoneState>),
     /// The published mount.
     Published(u64),
@@ -183,6 +186,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
             parse_deaths(bytes, config.shape.columns() as usize).map(Payload::Dead)
         }
         6 => Roster::parse(bytes, config).map(Payload::Roster),
+        8 => parse_scrubs(bytes).map(Payload::Scrubs),
         7 => Faults::parse(bytes, columns, config.volume_blocks).map(Payload::Faults),
         _ => None,
     }

@@ -10,7 +10,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
 use super::{
-    ArrayStatus, Health, LostRanges, MemberStatus, OtherDrive, ShardStatus, ZoneCounts, losses_left,
+    ArrayStatus, Health, LostRanges, MemberStatus, OtherDrive, ScrubEntry, ShardStatus, ZoneCounts,
+    losses_left,
 };
 use crate::conditions::position_of;
 use crate::drives::space::full_disk;
@@ -62,6 +63,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         server: None,
         is_silent: false,
         lost,
+        scrubs: ScrubEntry::list(&survey.scrubs.0, false),
         members,
         others: describe_drives(drives, &survey.drives, config.array),
     };

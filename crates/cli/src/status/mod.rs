@@ -5,6 +5,7 @@ pub(crate) mod examples;
 mod inactive;
 mod judge;
 mod render;
+mod scrubs;
 pub(crate) mod served;
 pub(crate) mod shard;
 pub(crate) mod states;
@@ -26,6 +27,7 @@ use crate::job::{Job, JobStatus};
 
 pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
 pub(crate) use render::{job_line, render, render_volume};
+pub(crate) use scrubs::{ScrubEntry, scrub_line, scrub_on_record};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;
 pub(crate) use states::SpareState;
@@ -111,6 +113,9 @@ pub(crate) struct ArrayStatus {
     /// Lost ranges of a block volume since they were last cleared.
     #[serde(default)]
     pub lost: LostRanges,
+    /// The newest scrubs of a block volume, the newest first.
+    #[serde(default)]
+    pub scrubs: Vec<ScrubEntry>,
     pub members: Vec<MemberStatus>,
     /// Drives given that are not members.
     pub others: Vec<OtherDrive>,

@@ -9,7 +9,7 @@ use zoneweave_zoned::BLOCK_BYTES;
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
     LogicalZones, LostRange, LostRanges, MemberStatus, ServerStatus, SpareState, SpareStatus,
-    VolumeStatus, WritingStatus, ZonedVolumeStatus,
+    VolumeStatus, WritingStatus, ZonedVolumeStatus, scrub_line,
 };
 use crate::format::{bytes, shown, span, table, wrapped};
 use crate::job::{Job, JobKind, JobPhase, JobStatus};
@@ -59,6 +59,9 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     }
     if !status.lost.ranges.is_empty() {
         field(output, "lost", &lost(&status.lost));
+    }
+    if let Some(last) = status.scrubs.first() {
+        field(output, "scrub", &scrub_line(last));
     }
     output.line("");
     members(status, output);

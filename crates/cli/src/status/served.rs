@@ -12,8 +12,8 @@ use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
-    LostRanges, MemberIo, MemberStatus, OtherDrive, ServerStatus, ShardStatus, SpareStatus,
-    WaitingStatus, WritingStatus, ZoneCounts, losses_left,
+    LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
+    SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::space::full_disk;
 use crate::job::JobStatus;
@@ -119,6 +119,7 @@ pub(crate) fn served_status(
         }),
         is_silent: false,
         lost: LostRanges::of_status(&volume.lost, volume.lost_joined),
+        scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };
     status.with_drives_named()

@@ -73,6 +73,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         server: None,
         is_silent: false,
         lost: LostRanges::default(),
+        scrubs: Vec::new(),
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config.array),
     };
@@ -170,6 +171,7 @@ pub(crate) fn served_zoned_status(
         }),
         is_silent: false,
         lost: LostRanges::default(),
+        scrubs: Vec::new(),
         others,
     };
     status.with_drives_named()

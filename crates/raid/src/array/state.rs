@@ -15,6 +15,7 @@ use crate::array::attachment::Membership;
 use crate::array::format::config::{ArrayConfig, VolumeKind};
 use crate::array::format::faults::Faults;
 use crate::array::format::record::MemberState;
+use crate::array::format::scrubs::Scrubs;
 use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::member::{Member, MemberErrors};
 use crate::array::stop::StopReason;
@@ -66,6 +67,8 @@ pub(crate) struct Array {
     pub(crate) lost: Faults,
     /// The newest faults on media, if there ever were any.
     pub(crate) recorded_faults: Option<Faults>,
+    /// The newest scrubs.
+    pub(crate) scrubs: Scrubs,
 }
 
 impl Array {
@@ -102,6 +105,7 @@ impl Array {
             hedge: Hedge::new(Hedging::OFF),
             lost: Faults::default(),
             recorded_faults: None,
+            scrubs: Scrubs::default(),
         };
         array.stop_if_too_few();
         array

@@ -47,6 +47,7 @@ mod write;
 pub use crate::array::error::AdminError;
 pub use crate::array::eviction::check_spared;
 pub use crate::array::format::faults::{Faults, LostRange};
+pub use crate::array::format::scrubs::{ScrubResult, ScrubRun, Scrubs};
 pub use crate::array::latency::hedge::Hedging;
 pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;

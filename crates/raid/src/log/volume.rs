@@ -12,8 +12,10 @@ use zoneweave_zoned::{
 
 use crate::array::error::AdminError;
 use crate::array::format::faults::Faults;
+use crate::array::format::scrubs::ScrubRun;
 use crate::array::health::Members;
 use crate::array::repair::scrub::ScrubOrder;
+use crate::array::stop::StopReason;
 use crate::log::admit::pending::answered;
 use crate::log::admit::requests;
 use crate::log::engine::core::Core;
@@ -193,6 +195,20 @@ impl Volume {
         faults::record(&self.core).await.map_err(AdminError::Stopped)
     }
 
+    /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:
+    /// the caller, who ordered it, knows its times.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
+        self.publish().await?;
+        if self.core.refusing.get() || self.core.closing.get() {
+            return Err(AdminError::Stopped(StopReason::ShuttingDown));
+        }
+        self.core.state.borrow_mut().array.scrubs.note(run);
+        faults::record_scrubs(&self.core).await.map_err(AdminError::Stopped)
+    }
+
     /// Stops taking requests, waits for requests in flight, and makes everything durable. Nothing
     /// depends on this call.
     ///
@@ -207,6 +223,7 @@ impl Volume {
         }
         let flushed = requests::flush(&self.core).await;
         faults::record_last(&self.core).await;
+        self.core.superblock.commits_ended().await;
         self.core.begin_closing();
         let writing = |kind| self.core.state.borrow().is_writing(kind);
         let checkpoint = || self.core.state.borrow().checkpoints.is_under_way();

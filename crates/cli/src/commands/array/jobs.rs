@@ -1,4 +1,4 @@
-//! `zoneweave array jobs`: rebuilds and scrubs of a served array.
+//! `zoneweave array jobs`: rebuilds and scrubs of a served array, and the scrubs on record.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::job::JobStatus;
 use crate::output::Output;
 use crate::session::Session;
 use crate::start::locate;
-use crate::status::job_line;
+use crate::status::{ScrubEntry, inactive_status, job_line, scrub_line};
 use crate::zoned;
 
 #[derive(Args)]
@@ -21,6 +21,9 @@ pub(crate) struct Jobs {
     /// Drives of the served array (any one of them)
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
+    /// Show the last scrubs on record, the newest first; also of an array that is not served
+    #[arg(long)]
+    history: bool,
 }
 
 /// The document of `--json`.
@@ -29,8 +32,17 @@ struct JobList<'a> {
     jobs: &'a [JobStatus],
 }
 
+/// The document of `--history`.
+#[derive(Serialize)]
+struct History<'a> {
+    scrubs: &'a [ScrubEntry],
+}
+
 pub(crate) fn run(request: &Jobs, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if request.history {
+        return history(&session, request, output);
+    }
     let client = match zoned::find(&session, &request.drives)? {
         Some(found) => found.client()?,
         None => {
@@ -51,6 +63,27 @@ pub(crate) fn run(request: &Jobs, output: &Output) -> Result<Exit, CliError> {
         }
         for job in &jobs {
             job_line(job, unit, None, output);
+        }
+    });
+    Ok(Exit::Done)
+}
+
+/// Shows the scrubs on record.
+fn history(session: &Session, request: &Jobs, output: &Output) -> Result<Exit, CliError> {
+    if let Some(found) = zoned::find(session, &request.drives)? {
+        return Err(CliError::IsZoned { name: found.membership.config.name });
+    }
+    let located = locate(session, &request.drives)?;
+    let status = match located.client {
+        Some(client) => parse_status(client.ask(&Request::Status, |_| {})?)?,
+        None => inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?,
+    };
+    output.result("array-history", &History { scrubs: &status.scrubs }, |output| {
+        if status.scrubs.is_empty() {
+            output.line("no scrub on record");
+        }
+        for scrub in &status.scrubs {
+            output.line(scrub_line(scrub));
         }
     });
     Ok(Exit::Done)

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::Session;
 use crate::start::{locate_one, run_job, start_whole};
-use crate::status::render;
+use crate::status::{render, scrub_on_record};
 use crate::zoned;
 
 #[derive(Args)]
@@ -74,7 +74,7 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
             let started = start_whole(&session, &request.drives, &located, None, &[], output)?;
             let volume = started.volume.clone();
             let job = async move {
-                let report = volume.scrub().await?;
+                let report = scrub_on_record(&volume).await?;
                 volume.close().await?;
                 Ok::<_, CliError>(report)
             };

@@ -219,6 +219,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
             let (damaged, lost) = (damaged.sum::<u64>(), faults.lost.len());
             format!("{damaged} damaged blocks, {lost} ranges of the volume with lost ones")
         }
+        RecordBody::Scrubs(scrubs) => format!("the newest {} scrubs", scrubs.0.len()),
         RecordBody::Deaths(deaths) => format!("{} segments are dead", deaths.len()),
         RecordBody::Seals(seals) => seals.iter().map(seal_words).collect::<Vec<_>>().join("; "),
         RecordBody::Checkpoint(pointer) => format!(

@@ -31,6 +31,7 @@ fn status() -> ArrayStatus {
         server: None,
         is_silent: false,
         lost: Default::default(),
+        scrubs: Vec::new(),
         members: Vec::new(),
         others: Vec::new(),
     };

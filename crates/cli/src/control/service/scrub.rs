@@ -6,6 +6,7 @@ use super::Service;
 use crate::control::jobs::Current;
 use crate::error::CliError;
 use crate::job::{JobStatus, Scrubbed};
+use crate::status::scrub_on_record;
 
 impl Service {
     /// Scrubs the volume.
@@ -14,7 +15,7 @@ impl Service {
     /// If there is a scrub already, and those of the volume.
     pub(super) async fn scrub(&self) -> Result<Scrubbed, CliError> {
         let state = self.volume.status().scrub_state;
-        let scrub = async { Ok(Scrubbed::from(self.volume.scrub().await?)) };
+        let scrub = async { Ok(Scrubbed::from(scrub_on_record(&self.volume).await?)) };
         self.jobs.scrub(&self.handle, state, scrub, |what| self.note(what)).await
     }
 

@@ -7,6 +7,7 @@
 //! | `config` | the array's configuration in them, and that of each kind of volume |
 //! | `numbers` | numbers that a volume assigns, and records repeat |
 //! | `faults` | errors of members and lost ranges, a payload of records |
+//! | `scrubs` | the newest scrubs, a payload of records |
 //! | `bounds` | bounds of numbers on media |
 //!
 //! `docs/format.md` is the same in prose. Everything read from media is hostile.
@@ -17,3 +18,4 @@ pub mod envelope;
 pub mod faults;
 pub(crate) mod numbers;
 pub mod record;
+pub mod scrubs;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::array::format::faults::LostRange;
+use crate::array::format::scrubs::ScrubRun;
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::scrub::JobState;
@@ -205,6 +206,8 @@ pub struct VolumeStatus {
     pub lost: Vec<LostStatus>,
     /// Whether ranges were joined, with blocks between them that are not lost.
     pub lost_joined: bool,
+    /// The newest scrubs on record, in the order of their begin.
+    pub scrubs: Vec<ScrubRun>,
 }
 
 /// A range of the volume in which blocks were lost.
@@ -292,6 +295,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         members,
         lost: state.array.lost.lost.iter().copied().map(LostStatus::from).collect(),
         lost_joined: state.array.lost.joined,
+        scrubs: state.array.scrubs.0.clone(),
     }
 }
 

@@ -20,6 +20,7 @@ use super::{
 };
 use crate::array::format::faults::{Faults, LostRange};
 use crate::array::format::numbers::SegmentId;
+use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
@@ -186,6 +187,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         RecordBody::Deaths(deaths),
         RecordBody::Roster(roster),
         RecordBody::Faults(faults()),
+        RecordBody::Scrubs(Scrubs(vec![ScrubRun::begin(3)])),
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();

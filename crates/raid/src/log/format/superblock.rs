@@ -1,7 +1,8 @@
 //! Payloads of superblock records: decisions that recovery must not take twice.
 //!
 //! A record carries one of: nothing (a change of the repeated state), deaths of segments, seals of
-//! leftover segments, the end of a snapshot, a checkpoint pointer, the narrow list, or faults.
+//! leftover segments, the end of a snapshot, a checkpoint pointer, the narrow list,
+//! faults, or the newest scrubs.
 
 use bytes::Bytes;
 use zerocopy::FromBytes;
@@ -17,6 +18,7 @@ use crate::array::format::config::ArrayConfig;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::faults::Faults;
 use crate::array::format::record::{BODY_BYTES, LOG, VolumeBody};
+use crate::array::format::scrubs::Scrubs;
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
 
 /// A superblock record of a log-structured volume.
@@ -48,6 +50,8 @@ pub enum RecordBody {
     Roster(Roster),
     /// Errors of the members, and lost ranges of the volume.
     Faults(Faults),
+    /// The newest scrubs.
+    Scrubs(Scrubs),
 }
 
 impl RecordBody {
@@ -121,6 +125,7 @@ impl VolumeBody for RecordBody {
             Self::Deaths(_) => 5,
             Self::Roster(_) => 6,
             Self::Faults(_) => 7,
+            Self::Scrubs(_) => 8,
         }
     }
 
@@ -134,6 +139,7 @@ impl VolumeBody for RecordBody {
             Self::Deaths(deaths) => dead::encode(deaths),
             Self::Roster(roster) => roster.encode(),
             Self::Faults(faults) => faults.encode(),
+            Self::Scrubs(scrubs) => scrubs.encode(),
         }
     }
 
@@ -156,6 +162,7 @@ impl VolumeBody for RecordBody {
             }
             6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),
             7 => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
+            8 => Scrubs::decode(bytes).ok_or(malformed).map(Self::Scrubs),
             _ => Err(malformed),
         }
     }

@@ -82,6 +82,9 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
         let ever = state.array.recorded_faults.is_some() || !faults.are_none();
         bodies.extend(ever.then_some(RecordBody::Faults(faults)));
     }
+    if !matches!(last, RecordBody::Scrubs(_)) && !state.array.scrubs.0.is_empty() {
+        bodies.push(RecordBody::Scrubs(state.array.scrubs.clone()));
+    }
     if !matches!(last, RecordBody::Checkpoint(_)) {
         bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use crate::array::format::faults::Faults;
+use crate::array::format::scrubs::Scrubs;
 use crate::array::member::MemberErrors;
 use crate::array::offered::OfferedDrive;
 use crate::array::start::assemble::{
@@ -81,6 +82,8 @@ pub struct Survey {
     pub refusal: Option<OpenError>,
     /// The faults on record, if there ever were any.
     pub faults: Option<Faults>,
+    /// The newest scrubs.
+    pub scrubs: Scrubs,
 }
 
 /// Identifies the array of the drives, and checks whether it would start.
@@ -93,13 +96,16 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     // Where the array would not start, the membership that force would choose is the most
     // informative.
     let Ok((chosen, _)) = choose(&newest, true) else {
-        return Survey { drives: verdicts, membership: None, refusal, faults: None };
+        let (faults, scrubs) = (None, Scrubs::default());
+        return Survey { drives: verdicts, membership: None, refusal, faults, scrubs };
     };
     let chosen = chosen.clone();
     let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
     let found =
         |slots: &Vec<_>| newest_faults(of_members(&chosen, &drives, slots), &chosen.members);
     let faults = placed.as_ref().ok().and_then(found);
+    let scrubs = placed.as_ref().map(|slots| newest_scrubs(of_members(&chosen, &drives, slots)));
+    let scrubs = scrubs.unwrap_or_default();
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error.into()),
         Ok(slots) => {
@@ -108,7 +114,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
             finish(chosen.clone(), &drives, slots, verdicts.clone(), start).err()
         }
     });
-    Survey { drives: verdicts, membership: Some(chosen), refusal, faults }
+    Survey { drives: verdicts, membership: Some(chosen), refusal, faults, scrubs }
 }
 
 /// Circumstances of a start.
@@ -194,6 +200,7 @@ fn finish(
     if let Some(faults) = faults {
         array.take_faults(faults);
     }
+    array.scrubs = newest_scrubs(of_members(&chosen, drives, &slots));
     let state = State {
         registry: Registry::recovered(seals, dead, roster, segment_ceiling),
         mapping: Mapping::new(&space, offload),
@@ -265,6 +272,15 @@ fn newest_faults<'a>(
     }
     mark_if(Mark::FaultsRead, || !faults.are_none());
     Some(faults)
+}
+
+/// The newest scrubs in records.
+fn newest_scrubs<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Scrubs {
+    let scrubs = records.filter_map(|record| match &record.body {
+        RecordBody::Scrubs(scrubs) => Some((record.record_sequence, scrubs)),
+        _ => None,
+    });
+    scrubs.max_by_key(|(sequence, _)| *sequence).map(|(_, found)| found.clone()).unwrap_or_default()
 }
 
 /// Decisions about segments that superblock records hold.

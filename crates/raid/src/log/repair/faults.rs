@@ -103,3 +103,12 @@ pub(in crate::log) async fn record_last(core: &Rc<Core>) {
         let _stopped = record(core).await;
     }
 }
+
+/// Makes the newest scrubs durable.
+///
+/// # Errors
+/// If too few members are left.
+pub(in crate::log) async fn record_scrubs(core: &Rc<Core>) -> Result<(), StopReason> {
+    let body = || RecordBody::Scrubs(core.state.borrow().array.scrubs.clone());
+    core.superblock.commit_latest(core, body).await
+}
