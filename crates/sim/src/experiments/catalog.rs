@@ -4,7 +4,7 @@ use super::error::ExperimentError;
 use super::point::{Point, Row, Settings};
 use super::report::Report;
 use super::suite::Suite;
-use super::{zapraid, zn540, zns_vs_block};
+use super::{away, zapraid, zn540, zns_vs_block};
 
 /// An experiment, selected by name.
 #[derive(Clone, Copy)]
@@ -111,6 +111,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "a zoned drive compared with conventional drives of the same dies, 7 % and 28 % spare",
         version: 1,
         kind: Kind::Whole(zns_vs_block::run),
+    },
+    Experiment {
+        name: "away",
+        summary: "time to full redundancy after a drive was away under load, beside a whole rebuild",
+        version: 1,
+        kind: Kind::Points(away::suite),
     },
 ];
 

@@ -7,13 +7,15 @@
 //!
 //! In the order of a run:
 //!
-//! - `catalog` lists the experiments: `zn540`, `zns_vs_block` and those of `zapraid`.
+//! - `catalog` lists the experiments: `zn540`, `zns_vs_block`, `away` and those of
+//!   `zapraid`.
 //! - `suite` describes an experiment made of points; `point` runs a configuration with a seed.
 //! - `summary` averages rows.
 //! - `report`, `chart` and `html` write the results.
 //!
 //! Invariant: nothing is read or written here, and results depend on nothing but the program.
 
+mod away;
 mod catalog;
 mod chart;
 mod error;

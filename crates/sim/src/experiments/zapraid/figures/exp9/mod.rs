@@ -335,17 +335,21 @@ fn is_worst(drive: &RamDrive, zone: BlockCount) -> bool {
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "less than the whole")]
-fn part(whole: u32, scale: f64) -> u64 {
+pub(in crate::experiments) fn part(whole: u32, scale: f64) -> u64 {
     (f64::from(whole) * scale) as u64
 }
 
 /// Zones of each drive: a quarter more than the volume, and the array's overhead.
-fn zones_for(blocks: u64, zone: BlockCount) -> u32 {
+pub(in crate::experiments) fn zones_for(blocks: u64, zone: BlockCount) -> u32 {
     u32::try_from(blocks / 3 / u64::from(zone.0) * 5 / 4).unwrap_or(0) + 16
 }
 
 /// Writes all of a volume in order.
-async fn fill(handle: &Handle, volume: &Volume, blocks: u64) -> Result<(), ExperimentError> {
+pub(in crate::experiments) async fn fill(
+    handle: &Handle,
+    volume: &Volume,
+    blocks: u64,
+) -> Result<(), ExperimentError> {
     const REQUEST: u32 = 16;
     let device: Rc<dyn BlockDevice> = Rc::new(volume.clone());
     let mut starts = (0..blocks).step_by(REQUEST as usize);
