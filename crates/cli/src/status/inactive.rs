@@ -33,7 +33,8 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
     let faults = survey.faults.clone().unwrap_or_default();
-    let unrepairable: u64 = faults.errors.iter().map(|errors| errors.unrepairable).sum();
+    let unrepairable = faults.errors.iter().map(|errors| errors.unrepairable);
+    let unrepairable = unrepairable.fold(0, u64::saturating_add);
     let lost = LostRanges::of_faults(&faults);
     let facts = Facts {
         members: &members,

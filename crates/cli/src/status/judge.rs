@@ -78,7 +78,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
     }
     let lost = format!(
         "{} of the volume could not be read, nor restored from other drives",
-        bytes(facts.lost_blocks * BLOCK_BYTES as u64)
+        bytes(facts.lost_blocks.saturating_mul(BLOCK_BYTES as u64))
     );
     let restore = "restore the data from a copy: a block is whole again once it is written";
     let restore = match facts.is_on_record {

@@ -250,10 +250,11 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
     if let Some(zoned) = &server.zoned {
         zoned_volume(zoned, output);
     }
-    let repaired: u64 = members_io(status).map(|io| io.repaired_blocks).sum();
-    let lost: u64 = members_io(status).map(|io| io.unrepairable_blocks).sum();
-    if repaired + lost > 0 {
-        let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+    let sum = |one: u64, next| one.saturating_add(next);
+    let repaired = members_io(status).map(|io| io.repaired_blocks).fold(0, sum);
+    let lost = members_io(status).map(|io| io.unrepairable_blocks).fold(0, sum);
+    if repaired > 0 || lost > 0 {
+        let size = |blocks: u64| bytes(blocks.saturating_mul(BLOCK_BYTES as u64));
         field(output, "damage", &format!("{} repaired, {} lost", size(repaired), size(lost)));
     }
     for spare in &server.spares {

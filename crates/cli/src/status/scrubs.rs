@@ -56,7 +56,7 @@ pub(crate) fn scrub_line(scrub: &ScrubEntry) -> String {
         ScrubResult::Incomplete => "INCOMPLETE",
         ScrubResult::Failed => "FAILED",
     };
-    let size = |blocks: u64| bytes(blocks * BLOCK_BYTES as u64);
+    let size = |blocks: u64| bytes(blocks.saturating_mul(BLOCK_BYTES as u64));
     let found = scrub.ended_s.filter(|_| scrub.result != ScrubResult::Failed).map(|_| {
         let (verified, repaired) = (size(scrub.blocks), size(scrub.repaired));
         format!("{verified} verified, {repaired} repaired, {} lost", size(scrub.lost))

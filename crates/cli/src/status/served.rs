@@ -65,7 +65,7 @@ pub(crate) fn served_status(
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
         waiting: &front_ends.waiting,
         spares: &front_ends.spares,
-        lost_blocks: lost_blocks(lost.sum(), &volume.lost),
+        lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
         is_on_record: true,
     };
     let Verdict { health, why, action } = judge(&facts);

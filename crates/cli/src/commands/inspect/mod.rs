@@ -216,7 +216,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
         RecordBody::Roster(roster) => format!("{} narrow segments", roster.segments.len()),
         RecordBody::Faults(faults) => {
             let damaged = faults.errors.iter().map(|errors| errors.repaired + errors.unrepairable);
-            let (damaged, lost) = (damaged.sum::<u64>(), faults.lost.len());
+            let (damaged, lost) = (damaged.fold(0, u64::saturating_add), faults.lost.len());
             format!("{damaged} damaged blocks, {lost} ranges of the volume with lost ones")
         }
         RecordBody::Scrubs(scrubs) => format!("the newest {} scrubs", scrubs.0.len()),

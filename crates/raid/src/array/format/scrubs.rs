@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::bounds::{NUMBER_LIMIT, TIME_LIMIT};
 use crate::array::format::record::BODY_BYTES;
 
 /// How a scrub ended.
@@ -100,9 +100,10 @@ impl Scrubs {
         let mut bytes = RawHead { runs, reserved: [0; 6] }.as_bytes().to_vec();
         for run in &self.0 {
             let number = |count: u64| count.min(NUMBER_LIMIT - 1).into();
+            let time = |seconds: u64| seconds.min(TIME_LIMIT - 1).into();
             let raw = RawRun {
-                begun_s: number(run.begun_s),
-                ended_s: number(run.ended_s),
+                begun_s: time(run.begun_s),
+                ended_s: time(run.ended_s),
                 blocks: number(run.blocks),
                 repaired: number(run.repaired),
                 lost: number(run.lost),
@@ -143,7 +144,8 @@ fn decode_run(raw: &RawRun) -> Option<ScrubRun> {
     };
     let [begun_s, ended_s, blocks, repaired, lost, mismatches] = numbers;
     let run = ScrubRun { begun_s, ended_s, blocks, repaired, lost, mismatches, result };
-    numbers.iter().all(|number| *number < NUMBER_LIMIT).then_some(run)
+    let are_times = begun_s < TIME_LIMIT && ended_s < TIME_LIMIT;
+    (are_times && numbers.iter().all(|number| *number < NUMBER_LIMIT)).then_some(run)
 }
 
 const BYTES_MOST: usize = size_of::<RawHead>() + Scrubs::MOST * size_of::<RawRun>();
@@ -195,7 +197,9 @@ mod tests {
         };
         assert_eq!(with(0, 9), None, "too many, and not there");
         assert_eq!(with(8 + 48, 4), None, "no result");
-        assert_eq!(with(15, 0xFF), None, "a time that no clock reaches");
+        assert_eq!(with(8 + 23, 0xFF), None, "more blocks than there are");
+        assert_eq!(with(8 + 4, 59), None, "a begin in the year 10000");
+        assert_eq!(with(8 + 12, 59), None, "an end in the year 10000");
         assert_eq!(with(2, 7), Some(scrubs), "reserved");
     }
 }
