@@ -60,6 +60,7 @@ pub(crate) fn run(request: &Events, output: &Output) -> Result<Exit, CliError> {
     let mut events = Vec::new();
     for server in &mut servers {
         let page = server.ask()?.ok_or(CliError::NotServed { what: "its events" })?;
+        tell_missed(&page, output);
         events.extend(page.events);
     }
     let mut wanted = sorted(events, request.level);
@@ -81,7 +82,10 @@ pub(crate) fn run(request: &Events, output: &Output) -> Result<Exit, CliError> {
         let mut events = Vec::new();
         for server in &mut servers {
             // A server that is gone may be started again.
-            events.extend(server.ask().ok().flatten().map(|page| page.events).unwrap_or_default());
+            if let Ok(Some(page)) = server.ask() {
+                tell_missed(&page, output);
+                events.extend(page.events);
+            }
         }
         wanted = sorted(events, request.level);
     }
@@ -131,6 +135,14 @@ impl Heard {
             error: error.into(),
         })?;
         Ok(Some(page))
+    }
+}
+
+/// Tells that there were more events than the server remembers.
+fn tell_missed(page: &EventPage, output: &Output) {
+    if page.missed > 0 {
+        let missed = page.missed;
+        output.warning(format_args!("{missed} older events are no longer known to the server"));
     }
 }
 

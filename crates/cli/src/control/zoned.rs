@@ -308,6 +308,9 @@ impl ZonedService {
         let members = self.members();
         self.slots.keep(&members);
         let status = self.status_with(&self.slots.drives(&members));
+        if self.events.stops() {
+            return;
+        }
         let changes = self.changes.borrow_mut().look(self.handle.now(), &status);
         changes.into_iter().for_each(|what| self.events.note(what));
     }

@@ -16,6 +16,9 @@ use crate::status::{ArrayStatus, BlockVolumeStatus, Health, MemberIo, MemberStat
 /// Shares of the volume, in percent, from which on its space is told.
 const STEPS: [u8; 4] = [80, 90, 95, 99];
 
+/// So many percent below a step it counts as left.
+const SLACK: u64 = 3;
+
 /// Length of time over which reclaim is judged.
 const RECLAIM_SPAN: Nanos = Nanos::from_secs(60);
 
@@ -73,12 +76,17 @@ impl Changes {
     }
 
     fn look_at_space(&mut self, blocks: &BlockVolumeStatus, size_bytes: u64) -> Option<What> {
-        let percent = blocks.mapped_bytes.saturating_mul(100).checked_div(size_bytes)?;
-        let step = STEPS.iter().filter(|step| u64::from(**step) <= percent).count();
-        let before = self.space.replace(step);
         // Blocks of index pages that are not loaded yet are not counted.
-        let is_news = blocks.absent_pages == 0 && before.is_some_and(|before| step > before);
-        is_news.then(|| What::Filled { percent: STEPS[step - 1] })
+        if blocks.absent_pages > 0 {
+            return None;
+        }
+        let percent = blocks.mapped_bytes.saturating_mul(100).checked_div(size_bytes)?;
+        let steps = |percent: u64| STEPS.iter().filter(|step| u64::from(**step) <= percent).count();
+        let reached = steps(percent);
+        let before = *self.space.get_or_insert(reached);
+        // A volume around a step is told once.
+        self.space = Some(reached.max(before.min(steps(percent.saturating_add(SLACK)))));
+        (reached > before).then(|| What::Filled { percent: STEPS[reached - 1] })
     }
 }
 

@@ -5,7 +5,7 @@
 //! events in between, and is told with the next one how many.
 //!
 //! Fault model: the program may hang, fail, write much, or leave children behind. Its process group
-//! is killed after a minute, its output goes to the server's standard error, and a failure is told
+//! is killed when it ends, or after a minute; its output goes to the server's standard error, and a failure is told
 //! there.
 
 use std::io::{self, Write};
@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use super::Event;
 use crate::error::CliError;
@@ -146,17 +146,15 @@ fn run(program: &Path, told: &Told, time: Duration) -> Result<(), String> {
 /// The end of a process; `None` if it was killed after `time`.
 fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
     let end = Instant::now() + time;
+    let leader = Pid::from_child(child);
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
-        }
-        if Instant::now() >= end {
-            // It leads its group.
-            if let Some(group) = Pid::from_raw(child.id().cast_signed()) {
-                let _ = kill_process_group(group, Signal::KILL);
-            }
-            child.wait()?;
-            return Ok(None);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let has_ended = waitid(WaitId::Pid(leader), options)?.is_some();
+        if has_ended || Instant::now() >= end {
+            // What it left behind, too. Its number is not given away before it is waited for.
+            let _ = kill_process_group(leader, Signal::KILL);
+            let status = child.wait()?;
+            return Ok(has_ended.then_some(status));
         }
         thread::sleep(LOOKING);
     }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Event, What};
+use super::{Event, Level, What};
 
 /// Events that a server remembers: about 400 KiB.
 const REMEMBERED: usize = 1024;
@@ -27,6 +27,8 @@ struct Events {
     number: u64,
     /// Number of the last event that [`EventLog::news`] returned.
     told: u64,
+    /// Whether the server ends.
+    stops: bool,
 }
 
 /// The answer of a server to a request for events.
@@ -49,11 +51,14 @@ impl EventLog {
     pub(crate) fn note(&self, what: What) {
         let mut events = self.events.borrow_mut();
         events.number += 1;
+        // The next server goes on with jobs that the end of this one interrupts.
+        let level = if events.stops { what.level().min(Level::Notice) } else { what.level() };
+        events.stops |= what == What::Stopping;
         let event = Event {
             number: events.number,
             time_ns: unix_time_ns(),
             array: self.array.clone(),
-            level: what.level(),
+            level,
             text: what.to_string(),
             what,
         };
@@ -62,6 +67,11 @@ impl EventLog {
         }
         events.last.push_back(event);
         assert!(events.told < events.number, "no event is told before it is noted");
+    }
+
+    /// Whether the server ends in order: states of the array are those of an end, not of a fault.
+    pub(crate) fn stops(&self) -> bool {
+        self.events.borrow().stops
     }
 
     /// The events since the last call.
@@ -99,6 +109,8 @@ fn unix_time_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::Place;
+    use crate::job::JobKind;
 
     fn numbers(events: &[Event]) -> Vec<u64> {
         events.iter().map(|event| event.number).collect()
@@ -113,6 +125,18 @@ mod tests {
         assert_eq!(numbers(&log.news()), [0; 0]);
         assert_eq!(numbers(&log.page(1).events), [2]);
         assert_eq!(numbers(&log.page(u64::MAX).events), [0; 0]);
+    }
+
+    /// A restart in a rebuild was told as an error.
+    #[test]
+    fn jobs_that_the_end_of_a_server_interrupts_are_no_errors() {
+        let log = EventLog::new("vol0");
+        let ended = What::ended(JobKind::Rebuild, Place::new(1, ""), &Err("it stops"), ("", ""));
+        log.note(ended.clone());
+        log.note(What::Stopping);
+        log.note(ended);
+        let levels: Vec<_> = log.news().iter().map(|event| event.level).collect();
+        assert_eq!(levels, [Level::Error, Level::Info, Level::Notice]);
     }
 
     /// A server for years has many events.
