@@ -133,15 +133,32 @@ fn next(streams: &Mutex<Receiver<Stream>>) -> Option<Stream> {
 fn answer(mut stream: Stream) -> io::Result<()> {
     let head = read_head(&mut stream)?;
     let (status, kind, body) = respond(&head);
-    stream.limit(TIME)?;
     let length = body.len();
-    write!(
-        stream,
+    let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
          Connection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n"
-    )?;
-    stream.write_all(body.as_bytes())?;
+    );
+    send(&mut stream, &[head.as_bytes(), body.as_bytes()].concat())?;
     stream.end();
+    Ok(())
+}
+
+/// Sends an answer within [`TIME`], however little the client takes at once.
+fn send(stream: &mut Stream, mut answer: &[u8]) -> io::Result<()> {
+    let end = Instant::now() + TIME;
+    while !answer.is_empty() {
+        let rest = end.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        stream.limit(rest)?;
+        match stream.write(answer) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(sent) => answer = &answer[sent..],
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
     Ok(())
 }
 

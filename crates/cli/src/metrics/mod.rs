@@ -25,21 +25,20 @@ use crate::status::ArrayStatus;
 pub(crate) struct Known {
     /// UUID of the array, by which its socket is named.
     pub(crate) uuid: String,
-    /// `None` if its server does not answer.
+    /// `None` if its server does not answer, or has died.
     pub(crate) status: Option<ArrayStatus>,
 }
 
 /// Asks all servers of this user, for 3 s at most.
 pub(crate) fn ask() -> Vec<Known> {
     let sockets: BTreeSet<PathBuf> = sockets().into_iter().collect();
-    let known = ask_all(sockets, true).into_iter().filter_map(|(socket, answer)| {
+    let known = ask_all(sockets, true).into_iter().map(|(socket, answer)| {
         let status = match answer {
-            // A socket that a killed server left behind.
-            Answer::Nobody => return None,
-            Answer::Silent | Answer::Serves(_, None) => None,
+            // A server that ends in order removes its socket: this one has died, or is silent.
+            Answer::Nobody | Answer::Silent | Answer::Serves(_, None) => None,
             Answer::Serves(_, Some(status)) => serde_json::from_value(status).ok(),
         };
-        Some(Known { uuid: uuid_of(&socket), status })
+        Known { uuid: uuid_of(&socket), status }
     });
     known.collect()
 }

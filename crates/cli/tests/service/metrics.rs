@@ -38,7 +38,16 @@ fn metrics_follow_what_happens() {
     let up = text.lines().find(|line| line.starts_with("zoneweave_up{")).unwrap();
     assert!(up.ends_with("} 0"), "{text}");
     server.signal(Signal::CONT);
-    server.stop();
+    // One that has died is not gone either, until it is started again and ends in order.
+    server.kill();
+    let text = place.run("metrics").exits(0).stdout;
+    assert!(
+        text.lines().any(|line| line.starts_with("zoneweave_up{") && line.ends_with(" 0")),
+        "{text}"
+    );
+    place.serve(MEMBERS).stop();
+    let text = place.run("metrics").exits(0).stdout;
+    assert!(!text.contains("zoneweave_up{"), "{text}");
 }
 
 #[test]
