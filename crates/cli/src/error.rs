@@ -129,6 +129,12 @@ pub(crate) enum CliError {
          or folders to search (`zoneweave array list` shows the array of each drive)"
     )]
     NoSuchArray { array: String },
+    #[error(
+        "{missing} drives of array {array} were not found, and a start without them would take them \
+         out of service; nothing was started: wait longer for them (--wait), or start without those \
+         that are gone (--without any)"
+    )]
+    MembersMissing { array: String, missing: usize },
     #[error("two arrays are called {name}: name one by its UUID ({})", arrays.join(", "))]
     SameName { name: String, arrays: [String; 2] },
     #[error("none of the drives could be opened: {first}")]

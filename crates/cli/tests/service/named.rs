@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::{Place, pattern};
+use crate::common::{MEMBERS, Place, pattern};
 
 /// A place with an array and a file that names it, with `options` of the volume.
 fn named(options: &str) -> Place {
@@ -24,9 +24,12 @@ fn a_named_volume_is_found_and_served() {
     server.client().flush();
     place.run("array status d/drive3").exits(0).says("vol0  HEALTHY");
     server.stop();
-    // A drive of another array, and one that is gone, change nothing.
+    // A drive of another array changes nothing, and one that is gone where the file allows it.
     place.run("array create other d/drive4 d/drive5 --level raid1 --size max").exits(0);
     fs::rename(place.path("d/drive1"), place.path("drive1")).unwrap();
+    place.run("serve named vol0 --config z.toml").exits(1).complains("were not found");
+    let table = fs::read_to_string(place.path("z.toml")).unwrap();
+    fs::write(place.path("z.toml"), format!("{table}without = [\"any\"]\n")).unwrap();
     let server = place.serve_named("vol0 --config z.toml");
     assert!(server.announced.contains("DEGRADED"), "{}", server.announced);
     assert_eq!(server.client().read(0, data.len()), data);
@@ -77,5 +80,40 @@ fn arrays_of_one_name_are_told_apart_by_uuid() {
     let uuid = listed["drives"][2]["array"].as_str().unwrap().to_owned();
     let server = place.start(&format!("{serve} {uuid}"), "nbdinfo '");
     place.run("array status d/drive2").exits(0).says("vol0  HEALTHY");
+    server.stop();
+}
+
+/// The drives of a start by name are those that are there: a late one would have been evicted.
+#[test]
+fn a_part_of_the_drives_is_started_only_on_request() {
+    let place = Place::with_array();
+    fs::rename(place.path("d/drive3"), place.path("away")).unwrap();
+    let serve = "serve nbd --array vol0 --search d --socket unix:s.sock";
+    place.run(serve).exits(1).complains("1 drives of array vol0 were not found");
+    fs::rename(place.path("away"), place.path("d/drive3")).unwrap();
+    place.start(serve, "nbdinfo '").stop();
+    fs::rename(place.path("d/drive3"), place.path("away")).unwrap();
+    let server = place.start(&format!("{serve} --without any"), "nbdinfo '");
+    place.run("array status d/drive0 --check").exits(11);
+    server.client().write(0, &[1; 4096]);
+    server.client().flush();
+    server.stop();
+    // It is out of service now, and nobody waits for it.
+    place.start(serve, "nbdinfo '").stop();
+}
+
+/// A drive that was replaced still takes itself, and others of its time, for members.
+#[test]
+fn records_of_replaced_drives_are_not_believed() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    for (slot, drive) in [(1, 4), (2, 5)] {
+        let new = format!("--slot {slot} --with d/drive{drive} --yes-destroy");
+        place.run(&format!("array replace d/drive0 {new}")).exits(0);
+    }
+    server.stop();
+    fs::remove_file(place.path("d/drive2")).unwrap();
+    let server = place.start("serve nbd --array vol0 --search d --socket unix:s.sock", "nbdinfo '");
+    place.run("array status d/drive0 --check").exits(0);
     server.stop();
 }

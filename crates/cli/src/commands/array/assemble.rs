@@ -12,11 +12,10 @@ use std::process::Command;
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_raid::log::format::MemberState;
 
 use crate::commands::serve::{ConfigFile, Served};
 use crate::control::{Answer, ask_all, socket_of};
-use crate::drives::membership::membership_of;
+use crate::drives::membership::{absent_members, membership_of};
 use crate::drives::search::{FoundMember, Search, is_called};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -97,17 +96,20 @@ pub(crate) fn run(request: &Assemble, output: &Output) -> Result<Exit, CliError>
             Err(found) => problems.extend(found),
         }
     }
+    let mut failed = None;
     for volume in volumes.iter_mut().filter(|volume| volume.state == State::Ready) {
         match file.is_default() && has_systemd() {
-            true => start(volume)?,
+            // A unit may be masked; the others are started nevertheless.
+            true => failed = failed.or(start(volume).err()),
             false => volume.command = Some(file.command(&volume.name)),
         }
     }
     let assembled = Assembled { volumes };
     output.result("array-assemble", &assembled, |output| tell(&assembled.volumes, output));
-    match problems.is_empty() {
-        true => Ok(Exit::Done),
-        false => Err(file.error(&problems)),
+    match (problems.is_empty(), failed) {
+        (false, _) => Err(file.error(&problems)),
+        (true, Some(error)) => Err(error),
+        (true, None) => Ok(Exit::Done),
     }
 }
 
@@ -153,13 +155,10 @@ impl Machine<'_> {
 
 /// Members in service that are not here, and shards of which no member is.
 fn missing(members: &[FoundMember]) -> usize {
-    let here: BTreeSet<_> = members.iter().map(|member| member.record.member).collect();
-    let in_service = members.iter().flat_map(|member| &member.record.members);
-    let in_service = in_service.filter(|entry| entry.state != MemberState::Failed);
-    let wanted: BTreeSet<_> = in_service.map(|entry| entry.uuid).collect();
+    let absent = absent_members(members.iter().map(|member| &member.record));
     let shards: BTreeSet<_> = members.iter().map(|member| member.record.config.array).collect();
     let of = members.iter().map(|member| member.record.config.shard.of()).max();
-    wanted.difference(&here).count() + of.unwrap_or(0).saturating_sub(shards.len())
+    absent.len() + of.unwrap_or(0).saturating_sub(shards.len())
 }
 
 fn is_served(members: &[FoundMember]) -> bool {

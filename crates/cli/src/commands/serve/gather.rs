@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::array::start::membership::MembershipRecord;
-use zoneweave_raid::log::format::{MemberState, MemberUuid};
+use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_runtime::Nanos;
 
 use super::options::Served;
 use super::stop::Stop;
-use crate::drives::membership::membership_of;
+use crate::drives::membership::{absent_members, membership_of};
 use crate::drives::paths::same_file;
 use crate::error::CliError;
 use crate::format;
@@ -74,6 +74,12 @@ pub(super) fn gather(
         stop.run(handle.sleep(LOOKING))?;
     }
     match (drives.is_empty(), search) {
+        // Nobody named the drives: those that are here may be a part of them.
+        (false, Some(search)) if request.without.is_empty() => {
+            let missing = missing_members(stop, &drives)?.len();
+            let array = search.array().to_owned();
+            if missing > 0 { Err(CliError::MembersMissing { array, missing }) } else { Ok(drives) }
+        }
         (false, _) => Ok(drives),
         (true, None) => Err(CliError::NoArray),
         (true, Some(search)) => Err(CliError::NoSuchArray { array: search.array().to_owned() }),
@@ -87,14 +93,11 @@ fn newest(stop: &Stop<'_>, named: &NamedDrive) -> Result<Option<MembershipRecord
 
 /// Members in service, of the arrays of the drives, that none of the drives is.
 fn missing_members(stop: &Stop<'_>, drives: &[PathBuf]) -> Result<Vec<MemberUuid>, CliError> {
-    let (mut present, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+    let mut records = Vec::new();
     for named in &stop.session.open_some(drives, Access::Look)?.opened {
-        let Some(record) = newest(stop, named)? else { continue };
-        present.insert(record.member);
-        let in_service = record.members.iter().filter(|entry| entry.state != MemberState::Failed);
-        wanted.extend(in_service.map(|entry| entry.uuid));
+        records.extend(newest(stop, named)?);
     }
-    Ok(wanted.difference(&present).copied().collect())
+    Ok(absent_members(&records).into_iter().collect())
 }
 
 /// Drives beside the others, with names like theirs, that are one of these members.
