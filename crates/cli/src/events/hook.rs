@@ -5,8 +5,8 @@
 //! events in between, and is told with the next one how many.
 //!
 //! Fault model: the program may hang, fail, write much, or leave children behind. Its process group
-//! is killed when it ends, or after a minute; its output goes to the server's standard error, and a failure is told
-//! there.
+//! is killed when it ends, or after a minute; its output goes to the server's standard error, and a
+//! failure is told there.
 
 use std::io::{self, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

@@ -154,7 +154,10 @@ fn send(stream: &mut Stream, mut answer: &[u8]) -> io::Result<()> {
         stream.limit(rest)?;
         match stream.write(answer) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(sent) => answer = &answer[sent..],
+            Ok(sent) => {
+                assert!(sent <= answer.len(), "a socket takes what it is given");
+                answer = &answer[sent..];
+            }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -179,6 +182,7 @@ fn read_head(stream: &mut Stream) -> io::Result<Vec<u8>> {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
+        assert!(head.len() < HEAD_BYTES + part.len(), "a head is bounded");
         if Instant::now() >= end {
             return Err(ErrorKind::TimedOut.into());
         }
