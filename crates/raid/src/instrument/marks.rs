@@ -661,8 +661,6 @@ marks! {
     FaultsRecorded = "faults.recorded",
     /// A start finds errors and lost ranges on record.
     FaultsRead = "faults.read",
-    /// Known damage takes too much memory, and that of other segments is forgotten.
-    DamageForgotten = "faults.damage_forgotten",
     /// Ranges of lost blocks are joined, as a record does not hold more.
     LostRangesJoined = "faults.ranges_joined",
     /// Zoned volume: a lost block is decoded from the parity of a complete stripe.

@@ -13,7 +13,6 @@ use std::mem::size_of;
 use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneOffset;
 
-use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::Column;
 
@@ -124,7 +123,6 @@ impl DamagedBlocks {
 
 /// Forgets the damage of all these segments.
 pub(super) fn forget_all<'a>(segments: impl Iterator<Item = &'a mut DamagedBlocks>) {
-    mark(Mark::DamageForgotten);
     segments.for_each(|damage| *damage = DamagedBlocks::default());
 }
 
