@@ -28,6 +28,19 @@ pub struct MemberErrors {
     pub unrepairable: u64,
 }
 
+impl MemberErrors {
+    fn counts(&self) -> [u64; 5] {
+        let Self { read, write, checksum, repaired, unrepairable } = *self;
+        [read, write, checksum, repaired, unrepairable]
+    }
+
+    /// Whether one of `known` is the first of its kind, or has doubled.
+    pub(crate) fn are_outdated_by(&self, known: &Self) -> bool {
+        let mut counts = self.counts().into_iter().zip(known.counts());
+        counts.any(|(on_record, known)| known > 0 && known / 2 >= on_record)
+    }
+}
+
 /// Failures of a member's writes; a few in a row evict it.
 ///
 /// Commands in flight at a failure may fail for the same reason, such as a controller reset, and

@@ -77,6 +77,15 @@ impl Faults {
         self.lost.is_empty() && self.errors.iter().all(|errors| *errors == MemberErrors::default())
     }
 
+    /// Whether these, on record, no longer say what `known` does: of other lost ranges, or less
+    /// than half of some errors.
+    pub(crate) fn are_outdated_by(&self, known: &Self) -> bool {
+        assert!(self.errors.len() == known.errors.len(), "errors of another array");
+        let mut errors = self.errors.iter().zip(&known.errors);
+        (&self.lost, self.joined) != (&known.lost, known.joined)
+            || errors.any(|(on_record, known)| on_record.are_outdated_by(known))
+    }
+
     /// Adds a lost block. Returns whether it was listed before.
     pub(crate) fn lose(&mut self, lba: Lba) -> bool {
         let at = self.lost.partition_point(|range| range.end() < lba.0);
@@ -223,6 +232,25 @@ mod tests {
         assert!(faults.joined && faults.lost.len() == 64);
         assert!((0..64).map(apart).chain([1003]).all(|lba| faults.lose(Lba(lba))));
         assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+    }
+
+    #[test]
+    fn a_drive_that_keeps_failing_outdates_few_records() {
+        let mut recorded = Faults { errors: vec![MemberErrors::default(); 3], ..lost([3]) };
+        let (mut known, mut records) = (recorded.clone(), 0);
+        for _ in 0..100_000 {
+            known.errors[1].read += 1;
+            if recorded.are_outdated_by(&known) {
+                recorded = known.clone();
+                records += 1;
+            }
+        }
+        assert_eq!(records, 17);
+        known.errors[2].write += 1;
+        assert!(recorded.are_outdated_by(&known), "the first error of its kind");
+        recorded = known.clone();
+        known.lose(Lba(4));
+        assert!(recorded.are_outdated_by(&known), "one more lost block");
     }
 
     #[test]

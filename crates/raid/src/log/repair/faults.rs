@@ -1,8 +1,11 @@
 //! Faults on media: the errors of the members, and the lost ranges of the volume.
 //!
 //! They outlive a restart, until an operator clears them: of a lost block, the only other trace is
-//! an error whenever it is read. The first fault is recorded at once, others at most once a second,
-//! the last when the volume closes. No request waits for that, so a crash may cost the newest.
+//! an error whenever it is read. A lost range and the first error of a kind are recorded at once,
+//! at most once a second. The errors of a drive that keeps failing are recorded each time that they
+//! have doubled, so that it cannot wear out the superblocks of all members. Every snapshot has the
+//! present numbers, and the close of the volume records the last. No request waits for that, so a
+//! crash may cost the newest.
 //!
 //! Invariant: what was recorded is read by every later start, as snapshots of the superblock repeat
 //! it.
@@ -27,7 +30,7 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 /// Begins to record faults, also those that the start has found.
 pub(in crate::log) fn begin(core: &Core) {
     core.recorder.set(Recorder::Idle);
-    if !is_recorded(core) {
+    if is_due(core) {
         core.note_faults();
     }
 }
@@ -45,9 +48,9 @@ impl Core {
     }
 }
 
-/// Records faults until there are no new ones.
+/// Records faults until there are none that have to be on record.
 async fn run(mut core: Rc<Core>) {
-    while !core.closing.get() && !is_recorded(&core) && record(&core).await.is_ok() {
+    while !core.closing.get() && is_due(&core) && record(&core).await.is_ok() {
         // A volume that closes meanwhile does not keep its drives for this task.
         let (handle, volume) = (core.handle.clone(), Rc::downgrade(&core));
         drop(core);
@@ -67,6 +70,16 @@ fn is_recorded(core: &Core) -> bool {
     match &array.recorded_faults {
         Some(recorded) => *recorded == known,
         None => known.are_none(),
+    }
+}
+
+/// Whether the known faults have to be on record before the volume closes.
+fn is_due(core: &Core) -> bool {
+    let array = &core.state.borrow().array;
+    let known = array.faults();
+    match &array.recorded_faults {
+        Some(recorded) => recorded.are_outdated_by(&known),
+        None => !known.are_none(),
     }
 }
 
