@@ -661,6 +661,8 @@ marks! {
     FaultsRecorded = "faults.recorded",
     /// A start finds errors and lost ranges on record.
     FaultsRead = "faults.read",
+    /// Start: a record of faults or scrubs is of another configuration, and is left out.
+    OtherHistoryLeftOut = "faults.other_history_left_out",
     /// Ranges of lost blocks are joined, as a record does not hold more.
     LostRangesJoined = "faults.ranges_joined",
     /// Zoned volume: a lost block is decoded from the parity of a complete stripe.

@@ -1,14 +1,18 @@
 //! Numbers in records that no array reaches.
 
-use crate::support::life::{live, put_all, refused};
-use crate::support::{Array, Shape, executor};
+use crate::support::life::{assert_hit, live, put_all, refused};
+use crate::support::{Array, Shape, executor, offer};
 use bytes::Bytes;
 use zoneweave_emulator::Immediate;
-use zoneweave_raid::log::format::{Oob, Seed, SegmentId, SuperblockRecord};
+use zoneweave_raid::instrument::marks::Mark;
+use zoneweave_raid::log::format::{Oob, RecordBody, Seed, SegmentId, SuperblockRecord, VolumeKind};
 use zoneweave_raid::log::recover::records::read_records;
-use zoneweave_raid::log::{AssemblyError, OpenError};
+use zoneweave_raid::log::{
+    AssemblyError, Faults, LostRange, MemberErrors, OpenError, ScrubRun, Scrubs, survey,
+};
+use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockCount, Payload};
+use zoneweave_zoned::{BlockCount, Lba, Payload};
 
 /// The highest number that a record may have, as docs/format.md says.
 const HIGHEST: u64 = (1 << 62) - 1;
@@ -52,4 +56,38 @@ fn numbers_that_no_array_reaches_are_refused_before_anything_is_written() {
             other => panic!("{expected}: {other}"),
         }
     }
+}
+
+/// Faults of fewer members, in an intact record of a member, ended every start with a panic, and
+/// the survey too.
+#[test]
+fn faults_and_scrubs_of_another_configuration_are_left_out() {
+    let array = Array::create(Shape::small(), &mut Random::new(1));
+    live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
+    let lost = vec![LostRange { lba: Lba(399), blocks: 1 }];
+    let faults = Faults { errors: vec![MemberErrors::default(); 3], lost, joined: false };
+    forge(&array, |record| {
+        if matches!(record.body, RecordBody::Checkpoint(_)) {
+            record.body = match record.slot {
+                Column(0) => RecordBody::Scrubs(Scrubs(vec![ScrubRun::begin(1)])),
+                _ => RecordBody::Faults(faults.clone()),
+            };
+            record.config.scheme = Scheme::new(2, 1).unwrap();
+            let VolumeKind::Log(log) = &mut record.config.volume else { unreachable!() };
+            log.volume_blocks = 400;
+            record.members.truncate(3);
+            record.slot = Column(record.slot.0.min(2));
+            record.members[record.slot.index()].uuid = record.member;
+        }
+    });
+    let executor = executor();
+    let found = executor.run(survey(offer(&array.drives, &executor.handle(), &[])));
+    assert!(found.refusal.is_none(), "{:?}", found.refusal);
+    assert_eq!((found.faults, found.scrubs), (None, Scrubs::default()));
+    drop(executor);
+    live(&array, async |volume, _, _| {
+        let status = volume.status();
+        assert!(status.lost.is_empty() && status.scrubs.is_empty());
+    });
+    assert_hit(&[Mark::OtherHistoryLeftOut]);
 }

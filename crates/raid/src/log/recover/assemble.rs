@@ -101,11 +101,8 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     };
     let chosen = chosen.clone();
     let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
-    let found =
-        |slots: &Vec<_>| newest_faults(of_members(&chosen, &drives, slots), &chosen.members);
-    let faults = placed.as_ref().ok().and_then(found);
-    let scrubs = placed.as_ref().map(|slots| newest_scrubs(of_members(&chosen, &drives, slots)));
-    let scrubs = scrubs.unwrap_or_default();
+    let found = placed.as_ref().map(|slots| History::of(&chosen, &drives, slots));
+    let History { faults, scrubs } = found.unwrap_or_default();
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error.into()),
         Ok(slots) => {
@@ -196,11 +193,11 @@ fn finish(
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
     let checkpoint = checkpoint.filter(counts).filter(|_| checkpoints.is_on());
     let mut array = assembled(&chosen, drives, &slots, newest_epoch, forced.is_some());
-    let faults = newest_faults(of_members(&chosen, drives, &slots), &chosen.members);
-    if let Some(faults) = faults {
+    let history = History::of(&chosen, drives, &slots);
+    if let Some(faults) = history.faults {
         array.take_faults(faults);
     }
-    array.scrubs = newest_scrubs(of_members(&chosen, drives, &slots));
+    array.scrubs = history.scrubs;
     let state = State {
         registry: Registry::recovered(seals, dead, roster, segment_ceiling),
         mapping: Mapping::new(&space, offload),
@@ -250,6 +247,32 @@ fn newest_checkpoint<'a>(
     });
     let genuine = |pointer: &CheckpointPointer| pointer.number < sequence_ceiling;
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
+}
+
+/// What records say of the past. Nothing depends on it.
+#[derive(Default)]
+struct History {
+    faults: Option<Faults>,
+    scrubs: Scrubs,
+}
+
+impl History {
+    /// That of the present members. A record of another configuration may be sealed as well as any:
+    /// its slots and ranges are not those of this array.
+    fn of(
+        chosen: &SuperblockRecord,
+        drives: &[Option<Drive<RecordBody>>],
+        slots: &[Option<usize>],
+    ) -> Self {
+        let records = || {
+            of_members(chosen, drives, slots).filter(|record| {
+                let is_ours = record.config == chosen.config;
+                mark_if(Mark::OtherHistoryLeftOut, || !is_ours);
+                is_ours
+            })
+        };
+        Self { faults: newest_faults(records(), &chosen.members), scrubs: newest_scrubs(records()) }
+    }
 }
 
 /// The newest faults in records. The errors of a slot are those of the drive that is its member: a
