@@ -125,26 +125,27 @@ impl Output {
 
     /// Prints the result: a document, or the lines that `text` prints.
     pub(crate) fn result<T: Serialize>(&self, kind: &str, body: &T, text: impl FnOnce(&Self)) {
-        if !self.json {
-            text(self);
-            return;
-        }
-        let document = Document { version: DOCUMENT_VERSION, kind, body };
-        match serde_json::to_string_pretty(&document) {
-            Ok(text) => self.write(&format!("{text}\n")),
-            Err(_) => self.failed.store(true, Ordering::Relaxed),
-        }
+        self.document(kind, body, text, |document| serde_json::to_string_pretty(document));
     }
 
     /// Prints one of many results: a document on a line of its own, or the lines that `text`
     /// prints.
     pub(crate) fn result_line<T: Serialize>(&self, kind: &str, body: &T, text: impl FnOnce(&Self)) {
+        self.document(kind, body, text, |document| serde_json::to_string(document));
+    }
+
+    fn document<T: Serialize>(
+        &self,
+        kind: &str,
+        body: &T,
+        text: impl FnOnce(&Self),
+        encode: impl FnOnce(&Document<'_, T>) -> serde_json::Result<String>,
+    ) {
         if !self.json {
             text(self);
             return;
         }
-        let document = Document { version: DOCUMENT_VERSION, kind, body };
-        match serde_json::to_string(&document) {
+        match encode(&Document { version: DOCUMENT_VERSION, kind, body }) {
             Ok(text) => self.write(&format!("{text}\n")),
             Err(_) => self.failed.store(true, Ordering::Relaxed),
         }
