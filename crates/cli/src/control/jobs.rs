@@ -9,7 +9,7 @@ use zoneweave_runtime::{Handle, Nanos};
 
 use super::slots::Slots;
 use crate::error::CliError;
-use crate::events::What;
+use crate::events::{Place, What};
 use crate::job::{Findings, Job, JobKind, JobPhase, JobStatus};
 use crate::status::WaitingStatus;
 
@@ -94,6 +94,27 @@ impl Jobs {
             ..JobStatus::of(kind, phase)
         };
         self.remember(status, now);
+    }
+
+    /// Runs the rebuilds that a restart interrupted, remembers their ends and notes both.
+    pub(super) async fn resume(
+        &self,
+        clock: &Handle,
+        places: Vec<Place>,
+        resuming: impl Future<Output = Result<(), impl Display>>,
+        note: impl Fn(What),
+    ) {
+        let kind = JobKind::Rebuild;
+        for place in &places {
+            note(What::began(kind, place.clone(), "the interrupted rebuild goes on"));
+        }
+        let resumed = resuming.await;
+        let words = ("the interrupted rebuild is complete", "the interrupted rebuild failed");
+        for place in places {
+            let drive = place.drive.as_deref().unwrap_or_default();
+            self.slot_ended(clock.now(), kind, place.slot.into(), &drive, &resumed);
+            note(What::ended(kind, place, &resumed, words));
+        }
     }
 
     /// Runs a scrub of a volume, remembers its end and notes both; `state` is that of the volume's

@@ -20,30 +20,20 @@ use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
-use zoneweave_zoned::ZonedDeviceExt;
 
 use super::jobs::Jobs;
 use super::pace::Pace;
 use super::slots::Slots;
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
-use crate::events::changes::Changes;
 use crate::events::log::EventLog;
 use crate::events::{Event, Place, What};
-use crate::job::{Job, JobKind};
+use crate::job::Job;
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
-use crate::wait::until;
 use online::Returning;
 use spares::KeptSpare;
-
-/// Time limit for a drive to report its zones to the status, which is shown without them then.
-const REPORT_TIME: Nanos = Nanos::from_secs(1);
-
-/// Words for the end of a rebuild that a restart interrupted.
-pub(super) const RESUMED: (&str, &str) =
-    ("the interrupted rebuild is complete", "the interrupted rebuild failed");
 
 /// Drives opened at once, each in a thread; more requests wait.
 const OPENINGS: u64 = 4;
@@ -75,7 +65,6 @@ pub(crate) struct Service {
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Jobs that have ended.
     jobs: Jobs,
-    changes: RefCell<Changes>,
     events: EventLog,
 }
 
@@ -115,7 +104,7 @@ impl Service {
         drives: Vec<Option<NamedDrive>>,
         others: Vec<OtherDrive>,
     ) -> Self {
-        let events = EventLog::new(ShardStatus::name(&config.name, config.shard));
+        let events = EventLog::new(ShardStatus::name(&config.name, ShardStatus::of(config.shard)));
         Self {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -134,7 +123,6 @@ impl Service {
             resumes: Cell::default(),
             waiting: RefCell::default(),
             jobs: Jobs::default(),
-            changes: RefCell::default(),
             events,
         }
     }
@@ -223,12 +211,7 @@ impl Service {
 
     /// The array's status.
     pub(crate) async fn status(&self) -> ArrayStatus {
-        let mut slots = self.slots.drives(&self.volume.status().members);
-        for slot in slots.iter_mut().flatten() {
-            // A drive that hangs must not hide the state of the others.
-            let zones = until(self.handle.sleep(REPORT_TIME), slot.drive.report()).await;
-            slot.zones = zones.and_then(Result::ok);
-        }
+        let slots = self.slots.reported(&self.handle, &self.volume.status().members).await;
         self.status_with(&slots)
     }
 
@@ -271,17 +254,12 @@ impl Service {
     }
 
     async fn resume_rebuild(&self, places: Vec<Place>) {
-        let kind = JobKind::Rebuild;
-        for place in &places {
-            self.note(What::began(kind, place.clone(), "the interrupted rebuild goes on"));
-        }
-        let resumed = self.volume.resume_rebuild().await.map_err(CliError::from);
-        self.resumes.set(false);
-        for place in places {
-            let drive = place.drive.as_deref().unwrap_or_default();
-            self.jobs.slot_ended(self.handle.now(), kind, place.slot.into(), &drive, &resumed);
-            self.note(What::ended(kind, place, &resumed, RESUMED));
-        }
+        let resuming = async {
+            let resumed = self.volume.resume_rebuild().await.map_err(CliError::from);
+            self.resumes.set(false);
+            resumed
+        };
+        self.jobs.resume(&self.handle, places, resuming, |what| self.note(what)).await;
     }
 
     /// Checks spares, drives and members; returns the events to report.
@@ -304,12 +282,8 @@ impl Service {
         }
         let members = self.volume.status().members;
         self.slots.keep(&members);
-        let status = self.status_with(&self.slots.drives(&members));
-        if self.events.stops() {
-            return;
-        }
-        let changes = self.changes.borrow_mut().look(self.handle.now(), &status);
-        changes.into_iter().for_each(|what| self.events.note(what));
+        let status = || self.status_with(&self.slots.drives(&members));
+        self.events.look(self.handle.now(), status);
     }
 }
 

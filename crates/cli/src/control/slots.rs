@@ -9,11 +9,17 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::ZonedDeviceExt;
 
 use super::ServedDrive;
 use crate::events::Place;
 use crate::session::NamedDrive;
 use crate::status::served::SlotDrive;
+use crate::wait::until;
+
+/// Time limit for a drive to report its zones to the status, which is shown without them then.
+const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
 /// A drive with the UUID of its member.
 struct Slot {
@@ -72,6 +78,21 @@ impl Slots {
         let shown =
             |NamedDrive { label, path, drive, .. }| SlotDrive { label, path, drive, zones: None };
         members.iter().map(|member| self.of(member).map(shown)).collect()
+    }
+
+    /// The drives of the members for the status, with their zones.
+    pub(super) async fn reported(
+        &self,
+        clock: &Handle,
+        members: &[MemberStatus],
+    ) -> Vec<Option<SlotDrive>> {
+        let mut slots = self.drives(members);
+        for slot in slots.iter_mut().flatten() {
+            // A drive that hangs must not hide the state of the others.
+            let zones = until(clock.sleep(REPORT_TIME), slot.drive.report()).await;
+            slot.zones = zones.and_then(Result::ok);
+        }
+        slots
     }
 
     /// Why the drive of a member failed; an idle drive fails without any request noticing.

@@ -17,28 +17,23 @@ use zoneweave_raid::log::{AdminError, MemberStatus};
 use zoneweave_raid::raizn::Volume;
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
-use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
+use zoneweave_zoned::ZonedDevice;
 
 use super::jobs::Jobs;
 use super::pace::Pace;
-use super::service::{RESUMED, remote_result};
+use super::service::remote_result;
 use super::slots::Slots;
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
-use crate::events::changes::Changes;
 use crate::events::log::EventLog;
 use crate::events::{Event, What};
-use crate::job::{Job, JobKind};
+use crate::job::Job;
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{
     ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, as_member, served_zoned_status,
 };
-use crate::wait::until;
-
-/// Time limit for a drive to report its zones to the status, which is shown without them then.
-const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
 /// The front ends of a zoned volume.
 #[derive(Default)]
@@ -78,7 +73,6 @@ pub(crate) struct ZonedService {
     jobs: Jobs,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
-    changes: RefCell<Changes>,
     events: EventLog,
 }
 
@@ -92,7 +86,7 @@ impl ZonedService {
         drives: Vec<Option<NamedDrive>>,
         others: Vec<OtherDrive>,
     ) -> Self {
-        let events = EventLog::new(ShardStatus::name(&config.name, config.shard));
+        let events = EventLog::new(ShardStatus::name(&config.name, ShardStatus::of(config.shard)));
         let service = Self {
             ring: ring.clone(),
             handle: handle.clone(),
@@ -109,7 +103,6 @@ impl ZonedService {
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             resumes: Cell::default(),
-            changes: RefCell::default(),
             events,
         };
         let members = service.members();
@@ -223,12 +216,7 @@ impl ZonedService {
 
     /// The array's status.
     pub(crate) async fn status(&self) -> ArrayStatus {
-        let mut slots = self.slots.drives(&self.members());
-        for slot in slots.iter_mut().flatten() {
-            // A drive that hangs must not hide the state of the others.
-            let zones = until(self.handle.sleep(REPORT_TIME), slot.drive.report()).await;
-            slot.zones = zones.and_then(Result::ok);
-        }
+        let slots = self.slots.reported(&self.handle, &self.members()).await;
         self.status_with(&slots)
     }
 
@@ -275,17 +263,12 @@ impl ZonedService {
             if places.is_empty() {
                 return;
             }
-            let kind = JobKind::Rebuild;
-            for place in &places {
-                self.note(What::began(kind, place.clone(), "the interrupted rebuild goes on"));
-            }
-            let resumed = self.volume.resume_rebuilds().await;
-            self.resumes.set(false);
-            for place in places {
-                let drive = place.drive.as_deref().unwrap_or_default();
-                self.jobs.slot_ended(self.handle.now(), kind, place.slot.into(), &drive, &resumed);
-                self.note(What::ended(kind, place, &resumed, RESUMED));
-            }
+            let resuming = async {
+                let resumed = self.volume.resume_rebuilds().await;
+                self.resumes.set(false);
+                resumed
+            };
+            self.jobs.resume(&self.handle, places, resuming, |what| self.note(what)).await;
         }
     }
 
@@ -307,12 +290,8 @@ impl ZonedService {
         }
         let members = self.members();
         self.slots.keep(&members);
-        let status = self.status_with(&self.slots.drives(&members));
-        if self.events.stops() {
-            return;
-        }
-        let changes = self.changes.borrow_mut().look(self.handle.now(), &status);
-        changes.into_iter().for_each(|what| self.events.note(what));
+        let status = || self.status_with(&self.slots.drives(&members));
+        self.events.look(self.handle.now(), status);
     }
 }
 

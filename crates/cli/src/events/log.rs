@@ -5,8 +5,11 @@ use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use zoneweave_runtime::Nanos;
 
+use super::changes::Changes;
 use super::{Event, Level, What};
+use crate::status::ArrayStatus;
 
 /// Events that a server remembers: about 400 KiB.
 const REMEMBERED: usize = 1024;
@@ -18,6 +21,8 @@ pub(crate) struct EventLog {
     /// Distinguishes this server from an earlier one, whose numbers were others.
     began_ns: u64,
     events: RefCell<Events>,
+    /// What the last look saw.
+    changes: RefCell<Changes>,
 }
 
 #[derive(Default)]
@@ -44,7 +49,12 @@ pub(crate) struct EventPage {
 
 impl EventLog {
     pub(crate) fn new(array: impl Into<String>) -> Self {
-        Self { array: array.into(), began_ns: unix_time_ns(), events: RefCell::default() }
+        Self {
+            array: array.into(),
+            began_ns: unix_time_ns(),
+            events: RefCell::default(),
+            changes: RefCell::default(),
+        }
     }
 
     /// Adds an event.
@@ -69,9 +79,15 @@ impl EventLog {
         assert!(events.told < events.number, "no event is told before it is noted");
     }
 
-    /// Whether the server ends in order: states of the array are those of an end, not of a fault.
-    pub(crate) fn stops(&self) -> bool {
-        self.events.borrow().stops
+    /// Adds what has changed since the last look. Once the server ends in order nothing has: states
+    /// of the array are those of an end, not of a fault.
+    pub(crate) fn look(&self, now: Nanos, status: impl FnOnce() -> ArrayStatus) {
+        if self.events.borrow().stops {
+            return;
+        }
+        let status = status();
+        let changes = self.changes.borrow_mut().look(now, &status);
+        changes.into_iter().for_each(|what| self.note(what));
     }
 
     /// The events since the last call.

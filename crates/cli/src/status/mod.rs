@@ -493,10 +493,7 @@ fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
 impl ArrayStatus {
     /// Its name, with its shard.
     pub(crate) fn full_name(&self) -> String {
-        match self.shard {
-            None => self.name.clone(),
-            Some(shard) => format!("{} {shard}", self.name),
-        }
+        ShardStatus::name(&self.name, self.shard)
     }
 
     /// Replaces the placeholder in advice with drives of this array (one, if it is served), so that

@@ -21,8 +21,8 @@ impl ShardStatus {
     }
 
     /// The name of a volume, and of its shard if it has several.
-    pub(crate) fn name(volume: &str, shard: Shard) -> String {
-        match Self::of(shard) {
+    pub(crate) fn name(volume: &str, shard: Option<Self>) -> String {
+        match shard {
             None => volume.to_owned(),
             Some(shard) => format!("{volume} {shard}"),
         }

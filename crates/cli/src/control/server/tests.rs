@@ -11,30 +11,10 @@ use super::*;
 use crate::control::{Client, Responding, ZoneCommand};
 use crate::session::Session;
 use crate::status::Health;
+use crate::status::examples::healthy;
 
 fn status() -> ArrayStatus {
-    let status = ArrayStatus {
-        name: "vol0".to_owned(),
-        array: String::new(),
-        scheme: String::new(),
-        shard: None,
-        health: Health::Healthy,
-        why: None,
-        action: None,
-        losses_left: Some(1),
-        epoch: 1,
-        size_bytes: 4096,
-        chunk_bytes: 4096,
-        group_rows: 1,
-        mode: String::new(),
-        zones: None,
-        server: None,
-        is_silent: false,
-        lost: Default::default(),
-        scrubs: Vec::new(),
-        members: Vec::new(),
-        others: Vec::new(),
-    };
+    let status = ArrayStatus { size_bytes: 4096, server: None, members: Vec::new(), ..healthy() };
     status.starting()
 }
 
