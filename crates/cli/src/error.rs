@@ -1,5 +1,7 @@
 //! Errors of commands. Each message says what failed and what to do; each error has an exit code.
 
+mod lifecycle;
+
 use std::io;
 use std::path::PathBuf;
 
@@ -24,6 +26,7 @@ use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 use crate::exit::Exit;
 use crate::format;
 use crate::status::shard::ShardStatus;
+pub(crate) use lifecycle::LifecycleError;
 
 /// Why a command ended early.
 #[derive(Debug, Error)]
@@ -327,6 +330,8 @@ pub(crate) enum CliError {
     EventProgram { path: PathBuf, error: io::Error },
     #[error("{what} does not exist: {range}")]
     OutOfRange { what: String, range: String },
+    #[error(transparent)]
+    Lifecycle(#[from] LifecycleError),
     #[error("data mismatch: block {} does not contain the data last written to it", at.0)]
     ReadWrong { at: Lba },
     #[error("step {step} of the demo failed: {problem}")]
@@ -485,6 +490,7 @@ impl CliError {
             Self::Store(failure) => store_exit(failure.code),
             Self::Remote { exit, .. } => *exit,
             Self::OfShard { error, .. } => error.exit(),
+            Self::Lifecycle(error) => error.exit(),
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }

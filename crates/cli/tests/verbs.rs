@@ -170,6 +170,8 @@ fn a_refused_verb_changes_no_byte_of_a_running_array() {
         ),
         ("array replace d/drive0 --slot 9 --with d/drive4".to_owned(), 3, "slots 0 to 3"),
         ("array fail d/drive0 --slot 9".to_owned(), 3, "slots 0 to 3"),
+        (format!("array stop {copies}"), 4, "a copy of"),
+        ("array stop vol1".to_owned(), 3, "no drive of array vol1"),
         (format!("array check {MEMBERS}"), 4, "being served"),
         (format!("array create x {MEMBERS} --size max --yes-destroy"), 4, "in use"),
     ];

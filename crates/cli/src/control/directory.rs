@@ -18,6 +18,19 @@ pub(crate) fn socket_of(array: ArrayUuid) -> PathBuf {
     directory().join(format!("{array}.sock"))
 }
 
+/// The array of a control socket; `None` if the path is not that of one.
+pub(crate) fn array_of(socket: &Path) -> Option<ArrayUuid> {
+    let name = socket.file_stem()?.to_str()?;
+    let digits: Vec<u8> = name.bytes().filter(|byte| *byte != b'-').collect();
+    let mut uuid = [0; 16];
+    for (byte, pair) in uuid.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    let array = ArrayUuid(uuid);
+    // Any other spelling is not what a server makes.
+    (array.to_string() == name).then_some(array)
+}
+
 /// Path of the socket of the file store on the zoned volume of an array.
 pub(crate) fn store_socket_of_array(array: ArrayUuid) -> PathBuf {
     directory().join(format!("{array}.{STORE}"))

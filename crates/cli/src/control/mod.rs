@@ -16,6 +16,7 @@ mod served;
 mod server;
 mod service;
 mod slots;
+mod stop;
 mod waiting;
 mod zoned;
 mod zones;
@@ -35,7 +36,8 @@ use crate::job::Job;
 pub(crate) use all::{Answer, ask_all};
 pub(crate) use client::Client;
 pub(crate) use directory::{
-    has_store_sockets, listen, socket_of, sockets, store_socket_of_array, store_socket_of_drive,
+    array_of, has_store_sockets, listen, socket_of, sockets, store_socket_of_array,
+    store_socket_of_drive,
 };
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
@@ -100,6 +102,8 @@ pub(crate) enum Request {
     Scrub,
     /// Forget errors and lost ranges.
     Clear,
+    /// End the server, as SIGTERM does. The answer comes first.
+    Stop,
     /// Give an order to the scrub.
     OrderScrub {
         /// The order.

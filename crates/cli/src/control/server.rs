@@ -14,6 +14,7 @@ use zoneweave_runtime::{Gate, Handle, Nanos, Permit, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use super::service::remote_result;
+use super::stop::{Stopping, ask_to_stop};
 use super::zones::DATA_BLOCKS;
 use super::{
     Answered, PROTOCOL_VERSION, REQUEST_BYTES, Request, Response, ServedArray, ServedDrive,
@@ -227,6 +228,9 @@ impl Connection {
         }
         let received = until(self.handle.sleep(REQUEST_TIME), self.receive_data(blocks, &begun));
         let Some(data) = received.await.transpose()?.flatten() else { return Ok(()) };
+        if request == Request::Stop {
+            return self.stop().await;
+        }
         let Some(service) = self.service.get().cloned() else {
             return self.send(&self.starting.answer(&request)).await;
         };
@@ -255,6 +259,13 @@ impl Connection {
             Ok(Answered { result, data }) => self.send_with(&Response::Done { result }, data).await,
             Err(error) => self.send(&Response::of(Err(error))).await,
         }
+    }
+
+    /// Ends the process in order. The answer comes first: a server that starts ends at once.
+    async fn stop(&self) -> io::Result<()> {
+        let answered = self.send(&Response::of(remote_result(&Stopping::of_process()))).await;
+        ask_to_stop()?;
+        answered
     }
 
     /// Receives the first line, and what has come behind it; `None` if it is missing or too long.

@@ -206,6 +206,7 @@ impl Service {
                 remote_result(&self.status().await)
             }
             Request::Shape | Request::Zones { .. } => Err(CliError::NotZoned),
+            Request::Stop => unreachable!("the connection answers it"),
         }
     }
 

@@ -170,6 +170,7 @@ impl ZonedService {
             | Request::Online { .. }
             | Request::Clear
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
+            Request::Stop => unreachable!("the connection answers it"),
         }
     }
 

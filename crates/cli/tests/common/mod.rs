@@ -202,8 +202,13 @@ impl Server {
     }
 
     /// Asks the server to stop; returns its stderr.
-    pub(crate) fn stop(mut self) -> String {
+    pub(crate) fn stop(self) -> String {
         self.signal(Signal::TERM);
+        self.ends()
+    }
+
+    /// Waits for the end of a server that something else has asked to stop; returns its stderr.
+    pub(crate) fn ends(mut self) -> String {
         let mut stderr = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
         assert!(self.child.wait().unwrap().success(), "{stderr}");

@@ -5,3 +5,4 @@ mod events;
 mod metrics;
 mod named;
 mod notify;
+mod stop;

@@ -6,6 +6,7 @@ mod clear;
 pub(crate) mod create;
 mod fail;
 mod jobs;
+mod lifecycle;
 mod list;
 mod online;
 mod replace;
@@ -24,6 +25,8 @@ pub(crate) enum Verb {
     Create(create::Create),
     /// Start the servers of the configuration file's volumes whose drives are all here
     Assemble(assemble::Assemble),
+    /// Stop the server of an array, and wait until its drives are free
+    Stop(lifecycle::Stop),
     /// Show the state of an array, served or not
     Status(status::StatusOf),
     /// Replace the drive of a slot and rebuild its contents
@@ -50,6 +53,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
         Verb::Create(create) => create::run(&create, output),
         Verb::Assemble(request) => assemble::run(&request, output),
+        Verb::Stop(stop) => lifecycle::stop(&stop, output),
         Verb::Status(status) => status::run(&status, output),
         Verb::Replace(replace) => replace::run(&replace, output),
         Verb::Fail(fail) => fail::run(&fail, output),
