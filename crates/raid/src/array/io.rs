@@ -214,3 +214,9 @@ pub(crate) fn is_blank(read: &Result<Payload, Status>) -> bool {
         Err(status) => *status == Status::Deallocated,
     }
 }
+
+/// Whether the status of a failed read concerns the block, not the drive or its path.
+pub(crate) fn is_answer(status: Status) -> bool {
+    use Status::{Deallocated, LbaOutOfRange, UnrecoveredRead, ZoneBoundary, ZoneOffline};
+    matches!(status, UnrecoveredRead | Deallocated | ZoneOffline | LbaOutOfRange | ZoneBoundary)
+}

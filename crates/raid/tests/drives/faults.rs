@@ -103,6 +103,24 @@ fn lost_blocks_are_listed_until_they_are_cleared() {
     assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead]);
 }
 
+/// A block on a drive whose path was down for a moment was listed as lost, until an operator
+/// cleared that.
+#[test]
+fn a_drive_that_gives_no_answer_about_a_block_has_not_lost_it() {
+    let array = alone();
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 1).await;
+        // All attempts at one block.
+        let reads = Selector::next(CommandKind::Read).times(4);
+        array.drives[0].inject(reads, FaultAction::Fail(Status::Aborted));
+        let failed = lost(volume).await;
+        assert_eq!(failed.len(), 1, "{failed:?}");
+        let errors = volume.status().members[0].errors;
+        assert_eq!((listed(volume), errors.read, errors.unrepairable), (vec![], 4, 0));
+        assert_eq!(lost(volume).await, []);
+    });
+}
+
 /// Errors of a drive are on record though nothing is damaged and nobody closes the volume, and a
 /// drive that was taken out and put back keeps its own.
 #[test]

@@ -11,8 +11,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
-use crate::array::io::Asked;
-use crate::array::io::MemberIo;
+use crate::array::io::{Asked, MemberIo, is_answer};
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
@@ -104,6 +103,13 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
+    /// Whether drives that failed these reads said something of the blocks, not of themselves.
+    #[must_use]
+    pub(super) fn are_answers(&self, spots: impl IntoIterator<Item = Spot>) -> bool {
+        let failed = |spot| self.get(spot).and_then(Result::err);
+        spots.into_iter().filter_map(failed).all(is_answer)
+    }
+
     /// The answer for a block; `None` if it was not requested.
     #[must_use]
     pub(super) fn get(&self, spot: Spot) -> Option<Result<RawBlock<'_>, Status>> {

@@ -25,7 +25,7 @@ use crate::log::read::batch::{
     Gathered, RawBlock, Spot, are_in_order, gather, gather_seen, spot_of,
 };
 use crate::log::read::reconstruct::{
-    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from,
+    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, rebuild_or_judge,
 };
 use crate::log::read::route::Route;
 use crate::log::segment::pin::pin_all;
@@ -297,10 +297,12 @@ async fn repaired(
     place: BlockPlace,
     mut rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
+    let mut is_verdict = false;
     for _ in 1..TRIES {
         if rebuilt.is_some() {
             break;
         }
+        is_verdict = true;
         // A block given up here is lost to a reader, and the collector records it as lost.
         mark(Mark::BlockTriedAgain);
         let spot = spot_of(&core.state.borrow(), place);
@@ -309,10 +311,13 @@ async fn repaired(
             if let Some(block) = intact_at(core, &again, spot, place) {
                 return Some(block);
             }
+            is_verdict = again.are_answers([spot]);
         }
-        rebuilt = rebuild_block(core, place).await;
+        let (block, are_answers) = rebuild_or_judge(core, place).await;
+        rebuilt = block;
+        is_verdict &= are_answers;
     }
-    note_repair(core, place, read, rebuilt)
+    note_repair(core, place, read, rebuilt, is_verdict)
 }
 
 /// The block of a place, if it is intact.
@@ -346,12 +351,14 @@ fn verified(core: &Core, data: &[u8], oob: &[u8], place: BlockPlace) -> Option<B
     oob.identity()
 }
 
-/// Counts a missing, unreadable or damaged block, and takes the reconstructed one for it.
+/// Counts a missing, unreadable or damaged block, and takes the reconstructed one for it. Without
+/// one, it is lost only if that `is_verdict`: a drive whose path is down may yet return it.
 fn note_repair(
     core: &Rc<Core>,
     place: BlockPlace,
     read: Option<Result<(), Status>>,
     rebuilt: Option<Rebuilt>,
+    is_verdict: bool,
 ) -> Option<FoundBlock> {
     let mut state = core.state.borrow_mut();
     state.counters.degraded_reads += 1;
@@ -362,7 +369,7 @@ fn note_repair(
         (Some(_), _) if failed_drive => Mark::MissingBlockRebuilt,
         (Some(_), _) => Mark::UnreadableBlockRebuilt,
     });
-    if !failed_drive {
+    if !failed_drive && (rebuilt.is_some() || is_verdict) {
         let block = DamagedBlock {
             column: place.column,
             offset: state.segments[place.slot].geometry.offset_of(place.block),

@@ -83,6 +83,18 @@ pub(in crate::log) async fn rebuild_blocks(
     plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
 }
 
+/// As [`rebuild_block`]; also returns whether drives that failed to read said something of their
+/// blocks, not of themselves.
+pub(super) async fn rebuild_or_judge(
+    core: &Rc<Core>,
+    place: BlockPlace,
+) -> (Option<Rebuilt>, bool) {
+    let plan = plan_all(core, &[place], ColumnSet::default()).pop().flatten();
+    let Some(plan) = plan else { return (None, true) };
+    let gathered = gather(core, plan.spots().collect()).await;
+    (rebuild_from(core, &plan, &gathered, true), gathered.are_answers(plan.spots()))
+}
+
 /// A plan for each place without some columns; `None` if too few other columns are present. A
 /// stripe table lookup for one block of a chunk serves the others.
 pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) -> Vec<Option<Plan>> {

@@ -12,6 +12,7 @@ use std::rc::Rc;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::Status;
 
+use crate::array::io::is_answer;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
@@ -67,10 +68,4 @@ async fn may_be_found(core: &Rc<Core>, places: &[BlockPlace]) -> bool {
     let passes = |status: Status| !is_answer(status) && !status.is_fatal();
     let failed = spots.into_iter().filter_map(|spot| gathered.get(spot)?.err());
     failed.into_iter().any(passes)
-}
-
-/// Whether the status of a failed read concerns the block, not the drive or its path.
-fn is_answer(status: Status) -> bool {
-    use Status::{Deallocated, LbaOutOfRange, UnrecoveredRead, ZoneBoundary, ZoneOffline};
-    matches!(status, UnrecoveredRead | Deallocated | ZoneOffline | LbaOutOfRange | ZoneBoundary)
 }
