@@ -108,7 +108,11 @@ pub(in crate::log) fn pending_or_lost(
     // A block that no summary lists is searched where the index points: the block found there is
     // another.
     if moving.len() == before && entry.kind == EntryKind::Empty {
-        moving.extend(lost_blocks(&mut core.state.borrow_mut(), pba));
+        let lost = lost_blocks(&mut core.state.borrow_mut(), pba);
+        if !lost.is_empty() {
+            core.note_faults();
+        }
+        moving.extend(lost);
     }
 }
 
@@ -122,7 +126,7 @@ pub(in crate::log) fn pending_of(
 ) {
     let mut state = core.state.borrow_mut();
     if state.mapping.tombstones.contains_key(&pba) {
-        moving.extend(moved_tombstone(&mut state, pba, found));
+        moving.extend(moved_tombstone(core, &mut state, pba, found));
         return;
     }
     let was_tombstone = |found: &FoundBlock| found.identity.kind == ContentKind::Tombstone;
@@ -139,9 +143,7 @@ pub(in crate::log) fn pending_of(
         Some(FoundBlock { data, identity })
             if matches!(identity.kind, ContentKind::Data | ContentKind::Lost) =>
         {
-            if identity.lba.0 >= state.array.config.log().volume_blocks
-                || state.mapping.index.get(identity.lba) != Some(pba)
-            {
+            if !points_at(&state, identity.lba, pba) {
                 mark(Mark::DiedBeforeMove);
                 return;
             }
@@ -153,8 +155,12 @@ pub(in crate::log) fn pending_of(
             };
             moving.push(Moving::Data(MovedData { identity, data, from: pba }));
         }
-        // Beyond repair: a mark of the lost block is relocated.
+        // Beyond repair: a mark of the lost block is relocated, unless it was written again.
         _ if matches!(listed.kind, EntryKind::Data | EntryKind::Lost) => {
+            if !points_at(&state, listed.lba, pba) {
+                mark(Mark::DiedBeforeMove);
+                return;
+            }
             mark(Mark::LostBlockMoved);
             moving.push(lost_block(&mut state, pba, listed.lba, listed.sequence));
             core.note_faults();
@@ -164,6 +170,11 @@ pub(in crate::log) fn pending_of(
             core.note_faults();
         }
     }
+}
+
+/// Whether a block of the volume is the one at `pba`.
+fn points_at(state: &State, lba: Lba, pba: Pba) -> bool {
+    lba.0 < state.array.config.log().volume_blocks && state.mapping.index.get(lba) == Some(pba)
 }
 
 /// The mark of a lost block. It has the sequence of the lost version, so that it hides older
@@ -190,7 +201,12 @@ fn lost_blocks(state: &mut State, pba: Pba) -> Vec<Moving> {
 
 /// The live extents of a tombstone block, cut to the entries that point at it. Extents older than
 /// every other segment are dropped: nothing is left that they could hide.
-fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Vec<Moving> {
+fn moved_tombstone(
+    core: &Core,
+    state: &mut State,
+    pba: Pba,
+    found: Option<FoundBlock>,
+) -> Vec<Moving> {
     let array = state.array.config.array;
     let blocks = state.array.config.log().volume_blocks;
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
@@ -198,6 +214,7 @@ fn moved_tombstone(state: &mut State, pba: Pba, found: Option<FoundBlock>) -> Ve
     let oldest = state.segments.oldest_sequence(slot);
     let Some(tombstone) = decoded else {
         mark(Mark::TombstoneLost);
+        core.note_faults();
         return lost_blocks(state, pba);
     };
     newest_of(tombstone.extents)

@@ -74,7 +74,6 @@ impl Mover {
                 if known {
                     mark(Mark::TombstoneLost);
                 }
-                core.note_faults();
                 let mut sequence = None;
                 let volume = TrimExtent { lba: Lba(0), blocks, sequence: 0 };
                 let most = step_of(&core, For::Moving).min(BATCH_BLOCKS as u64);
@@ -84,6 +83,9 @@ impl Mover {
                     let lbas = range_of(part.lba, part.blocks).map(Lba);
                     let pointing = lbas.filter(|lba| state.mapping.index.get(*lba) == Some(pba));
                     let pointing: Vec<_> = pointing.collect();
+                    if !pointing.is_empty() {
+                        core.note_faults();
+                    }
                     let lost = pointing.into_iter();
                     lost.map(|lba| lost_block(state, pba, lba, sequence)).collect()
                 })
