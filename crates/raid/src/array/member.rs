@@ -34,6 +34,18 @@ impl MemberErrors {
         [read, write, checksum, repaired, unrepairable]
     }
 
+    /// What was counted after `seen`.
+    pub(crate) fn since(&self, seen: &Self) -> Self {
+        let Self { read, write, checksum, repaired, unrepairable } = *self;
+        Self {
+            read: read.saturating_sub(seen.read),
+            write: write.saturating_sub(seen.write),
+            checksum: checksum.saturating_sub(seen.checksum),
+            repaired: repaired.saturating_sub(seen.repaired),
+            unrepairable: unrepairable.saturating_sub(seen.unrepairable),
+        }
+    }
+
     /// Whether one of `known` is the first of its kind, or has doubled.
     pub(crate) fn are_outdated_by(&self, known: &Self) -> bool {
         let mut counts = self.counts().into_iter().zip(known.counts());

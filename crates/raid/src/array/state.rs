@@ -14,7 +14,7 @@ use zoneweave_zoned::ZonedDevice;
 use crate::array::attachment::Membership;
 use crate::array::format::config::{ArrayConfig, VolumeKind};
 use crate::array::format::faults::Faults;
-use crate::array::format::record::MemberState;
+use crate::array::format::record::{MemberState, MemberUuid};
 use crate::array::format::scrubs::Scrubs;
 use crate::array::latency::hedge::{Hedge, Hedging};
 use crate::array::member::{Member, MemberErrors};
@@ -135,10 +135,19 @@ impl Array {
         self.lost = Faults { errors: Vec::new(), ..faults };
     }
 
-    /// Forgets all faults.
-    pub(crate) fn clear_faults(&mut self) {
-        self.lost = Faults::default();
-        self.members.iter_mut().for_each(|member| member.errors = MemberErrors::default());
+    /// Forgets faults that the members with these UUIDs had. A lost range that has grown since
+    /// stays.
+    pub(crate) fn forget_faults(&mut self, seen: &Faults, uuids: &[MemberUuid]) {
+        let errors = seen.errors.iter().zip(uuids);
+        for (member, (errors, uuid)) in self.members.iter_mut().zip(errors) {
+            if member.entry.uuid == *uuid {
+                member.errors = member.errors.since(errors);
+            }
+        }
+        self.lost.lost.retain(|range| !seen.lost.contains(range));
+        self.lost.joined &= !self.lost.lost.is_empty();
+        let errors = vec![MemberErrors::default(); self.members.len()];
+        self.recorded_faults = Some(Faults { errors, ..Faults::default() });
     }
 
     /// Members that take part in new stripes, with their drives.

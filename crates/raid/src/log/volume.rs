@@ -188,11 +188,13 @@ impl Volume {
     /// lists it again.
     ///
     /// # Errors
-    /// If too few members are left.
+    /// If too few members are left, or the volume is closing. Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.publish().await?;
-        self.core.state.borrow_mut().array.clear_faults();
-        faults::record(&self.core).await.map_err(AdminError::Stopped)
+        if self.core.refusing.get() || self.core.closing.get() {
+            return Err(AdminError::Stopped(StopReason::ShuttingDown));
+        }
+        faults::clear(&self.core).await.map_err(AdminError::Stopped)
     }
 
     /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:

@@ -92,6 +92,7 @@ fn lost_blocks_are_listed_until_they_are_cleared() {
         assert_eq!(listed(volume), gone, "written again, and still on record");
         volume.clear_faults().await.unwrap();
         assert_eq!(listed(volume), []);
+        assert_eq!(volume.status().members[0].errors, MemberErrors::default());
     });
     for _ in 0..2 {
         live(&array, async |volume, _, _| {
@@ -118,6 +119,23 @@ fn a_drive_that_gives_no_answer_about_a_block_has_not_lost_it() {
         let errors = volume.status().members[0].errors;
         assert_eq!((listed(volume), errors.read, errors.unrepairable), (vec![], 4, 0));
         assert_eq!(lost(volume).await, []);
+    });
+}
+
+/// The lost ranges of an array whose writes had stopped were forgotten by an order that failed.
+#[test]
+fn a_volume_that_cannot_clear_its_faults_keeps_them() {
+    let array = alone();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        (3..12).for_each(|offset| rot(volume, &array, 0, offset));
+        let gone = lost(volume).await;
+        recorded(volume, handle).await;
+        let failed = Selector::next(CommandKind::Write).times(100);
+        array.drives[1].inject(failed, FaultAction::Fail(Status::DeviceGone));
+        assert!(volume.clear_faults().await.is_err());
+        assert_eq!(listed(volume), gone);
+        assert_eq!(volume.status().members[0].errors.unrepairable, gone.len() as u64);
     });
 }
 

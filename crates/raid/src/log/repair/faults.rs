@@ -109,6 +109,30 @@ pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), StopReason> {
     Ok(())
 }
 
+/// Forgets the known faults, once that is durable. What is found meanwhile stays.
+///
+/// # Errors
+/// If too few members are left.
+pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), StopReason> {
+    let seen: RefCell<Option<(Faults, Vec<MemberUuid>)>> = RefCell::default();
+    let body = || {
+        let array = &core.state.borrow().array;
+        let members = array.members.iter().map(|member| member.entry.uuid).collect();
+        seen.replace(Some((array.faults(), members)));
+        let errors = vec![MemberErrors::default(); array.members.len()];
+        RecordBody::Faults(Faults { errors, ..Faults::default() })
+    };
+    core.superblock.commit_latest(core, body).await?;
+    let (seen, members) = seen.take().expect("the record was made");
+    {
+        let mut state = core.state.borrow_mut();
+        state.array.forget_faults(&seen, &members);
+        state.forget_damage();
+    }
+    core.note_faults();
+    Ok(())
+}
+
 /// Records the last faults of a volume that closes.
 pub(in crate::log) async fn record_last(core: &Rc<Core>) {
     if !core.is_unpublished() && !is_recorded(core) {

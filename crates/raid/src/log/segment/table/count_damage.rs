@@ -48,6 +48,11 @@ impl State {
             }
         }
     }
+    /// Damage that is met again counts again.
+    pub(in crate::log) fn forget_damage(&mut self) {
+        self.segments.iter_mut().for_each(|(_, segment)| segment.damage = DamagedBlocks::default());
+    }
+
     /// Bounds the memory before damage of another zone is known.
     fn bound_damage(&mut self, slot: SegmentSlot, column: Column) {
         let segment = &self.segments[slot];
