@@ -1,6 +1,6 @@
 //! Faults on media: errors of members and lost ranges outlive a restart until they are cleared.
 
-use crate::support::life::{assert_hit, live, put_all};
+use crate::support::life::{assert_hit, live, put, put_all};
 use crate::support::{Array, Shape, attach, executor, new_drive, offer, open, uuid};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
@@ -120,6 +120,47 @@ fn a_drive_that_gives_no_answer_about_a_block_has_not_lost_it() {
         assert_eq!((listed(volume), errors.read, errors.unrepairable), (vec![], 4, 0));
         assert_eq!(lost(volume).await, []);
     });
+}
+
+/// A volume with one lost block, which a scrub finds after so many milliseconds or so. Returns the
+/// blocks that are listed as lost when the block has been written again, and after the scrub.
+fn written_again_after(wait_ms: u64, offset: u32, lba: u64) -> (Vec<u64>, Vec<u64>) {
+    let array = alone();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        rot(volume, &array, 0, offset);
+        let slow = Selector::next(CommandKind::Read).always();
+        array.drives[0].inject(slow, FaultAction::Slow(Nanos::from_millis(3)));
+        let scrubbed = volume.clone();
+        let scrub = handle.spawn("scrub", async move { scrubbed.scrub().await });
+        handle.sleep(Nanos::from_millis(wait_ms)).await;
+        put(volume, lba, 2).await.unwrap();
+        let then = listed(volume);
+        scrub.await.unwrap();
+        (then, listed(volume))
+    })
+}
+
+/// A block that was written again while its segment was relocated was listed as lost.
+#[test]
+fn a_block_that_is_written_again_before_it_is_moved_is_not_lost() {
+    let one_lost = |offset: &u32| {
+        let array = alone();
+        live(&array, async |volume, _, _| {
+            put_all(volume, BLOCKS, 1).await;
+            rot(volume, &array, 0, *offset);
+            <[u64; 1]>::try_from(lost(volume).await).ok()
+        })
+    };
+    let lost = (3..20).find_map(|offset| Some((offset, one_lost(&offset)?[0])));
+    let (offset, lba) = lost.expect("a block of users");
+    let outcomes: Vec<_> = (40..120).map(|wait| written_again_after(wait, offset, lba)).collect();
+    for (then, later) in &outcomes {
+        assert_eq!(later, then);
+    }
+    assert!(outcomes.iter().any(|(then, _)| then.is_empty()));
+    assert!(outcomes.iter().any(|(then, _)| *then == [lba]), "a move meets it at last");
+    assert_hit(&[Mark::DiedBeforeMove]);
 }
 
 /// The lost ranges of an array whose writes had stopped were forgotten by an order that failed.
