@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     array, bench, characterize, completions, config, demo, doctor, emu, events, experiment, fs,
-    inspect, iostat, man, metrics, quickstart, replay, serve, simulate, soak, zoned, zones,
+    inspect, iostat, man, metrics, plan, quickstart, replay, serve, simulate, soak, zoned, zones,
 };
 use crate::output::globals::Globals;
 
@@ -55,6 +55,8 @@ pub(crate) enum Verb {
     Iostat(iostat::Iostat),
     /// Print the metrics of all served arrays, or answer scrapes of Prometheus
     Metrics(metrics::Metrics),
+    /// Plan drives, arrays, hosts and a Ceph pool: space, memory, repairs, durability
+    Plan(plan::Plan),
     /// Decode the contents of a drive, even if it is damaged or in use (read-only)
     Inspect(inspect::Inspect),
     /// Benchmark the engine on in-memory drives, or the drive emulator

@@ -292,3 +292,23 @@ fn an_array_that_cannot_be_completed_is_not_left_half_made() {
     disk.free();
     place.run("array create half d/drive0 d/drive1 d/drive2 tt/drive0 --size max").exits(0);
 }
+
+/// The array that is planned is the array that is made.
+#[test]
+fn a_plan_has_the_space_of_the_array() {
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 60 --zone-capacity 1MiB").exits(0);
+    let made = "--json array create vol0 --size max d/drive0 d/drive1 d/drive2 d/drive3";
+    let made = place.run(made).exits(0).document("array-create");
+    let one = "[drive]\nmodel = \"instant\"\nzones = 60\nzone_capacity = \"1MiB\"\n\
+               [host]\narrays = 1\n[cluster]\nhosts = 1\nracks = 1\n[pool]\ncopies = 1\n";
+    fs::write(place.path("one.toml"), one).unwrap();
+    let planned = place.run("--json plan one.toml --cycles 100").exits(0).document("plan");
+    assert_eq!(planned["plan"]["capacity"]["volume_bytes"].as_f64(), made["size_bytes"].as_f64());
+    let drawn = place.run("plan one.toml --cycles 100 --plot plan.svg").exits(0);
+    drawn.says("raw for each usable byte").says("Markov chain");
+    assert!(fs::read_to_string(place.path("plan.svg")).unwrap().contains("<svg"));
+    fs::write(place.path("bad.toml"), "[pool]\ncopys = 2\n").unwrap();
+    place.run("plan bad.toml").exits(2).complains("copys").complains("copies");
+    place.run("plan none.toml").exits(3).complains("none.toml");
+}

@@ -19,6 +19,7 @@ const ALL: &[&str] = &[
     "check",
     "nbd",
     "nvmf",
+    "plan",
     "linux",
     "store",
     "sim",
@@ -37,6 +38,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("raid", &["runtime", "zoned", "erasure", "journal"]),
     // The checker shares no code with the engine whose work it checks.
     ("check", &["runtime", "zoned"]),
+    ("plan", &["runtime", "zoned", "raid"]),
     ("linux", &["runtime", "zoned", "emulator", "nbd", "nvmf"]),
     (
         "sim",
@@ -66,6 +68,7 @@ const TEST_IMPORTS: &[(&str, &[&str])] = &[
     ("filestore", &["emulator", "check"]),
     ("raid", &["emulator", "check"]),
     ("check", &["emulator", "erasure", "raid"]),
+    ("plan", &["emulator"]),
     ("linux", &["raid", "check", "erasure"]),
 ];
 

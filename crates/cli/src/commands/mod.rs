@@ -15,6 +15,7 @@ pub(crate) mod inspect;
 pub(crate) mod iostat;
 pub(crate) mod man;
 pub(crate) mod metrics;
+pub(crate) mod plan;
 pub(crate) mod quickstart;
 pub(crate) mod replay;
 pub(crate) mod serve;
@@ -44,6 +45,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Iostat(iostat) => iostat::run(&iostat, output),
         Verb::Metrics(metrics) => metrics::run(&metrics, output),
         Verb::Events(events) => events::run(&events, output),
+        Verb::Plan(plan) => plan::run(&plan, output),
         Verb::Inspect(inspect) => inspect::run(&inspect, output),
         Verb::Bench(bench) => bench::run(&bench, output),
         Verb::Characterize(characterize) => characterize::run(&characterize, output),

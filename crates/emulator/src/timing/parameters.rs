@@ -72,6 +72,12 @@ impl TryFrom<f64> for Fraction {
 pub struct MibPerSecond(f64);
 
 impl MibPerSecond {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> f64 {
+        self.0
+    }
+
     /// How long one block takes.
     pub(crate) fn block_time(self) -> Picos {
         Picos::from_micros(1e6 / 256.0 / self.0)

@@ -3,19 +3,25 @@
 use plotters::prelude::*;
 
 /// A chart.
-pub(super) struct Chart {
+pub struct Chart {
     /// Name of its file, without extension.
-    pub(super) name: &'static str,
-    pub(super) title: &'static str,
-    pub(super) x: &'static str,
-    pub(super) y: &'static str,
-    pub(super) lines: Vec<Line>,
+    pub name: &'static str,
+    /// Its heading.
+    pub title: &'static str,
+    /// What is on the x axis.
+    pub x: &'static str,
+    /// What is on the y axis.
+    pub y: &'static str,
+    /// The lines.
+    pub lines: Vec<Line>,
 }
 
 /// A line of a chart.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) points: Vec<(f64, f64)>,
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Okabe and Ito's colours, which colour-blind people can distinguish.
@@ -29,7 +35,8 @@ const COLOURS: [RGBColor; 6] = [
 ];
 
 /// Draws a chart.
-pub(super) fn svg(chart: &Chart) -> String {
+#[must_use]
+pub fn svg(chart: &Chart) -> String {
     let mut text = String::new();
     draw(chart, &mut text).expect("a chart of finite points is drawn into memory");
     // The backend writes no final newline.

@@ -29,6 +29,7 @@ mod zn540;
 mod zns_vs_block;
 
 pub use catalog::{EXPERIMENTS, Experiment, named};
+pub use chart::{Chart, Line, svg};
 pub use error::ExperimentError;
 pub use html::page;
 pub use point::{Key, Point, Row, Settings, Values};

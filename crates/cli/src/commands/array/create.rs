@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde::Serialize;
+use zoneweave_plan::array::{reserve_of, with_reserve};
 use zoneweave_raid::array::repair::fit::empty_drive;
 use zoneweave_raid::log::create::{NAME_BYTES, plan};
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
@@ -27,7 +28,7 @@ use crate::session::{
     Access, NamedDrive, Session, offer, random_number, random_uuid, refuse_worse_way,
 };
 use crate::status::ShardStatus;
-use sizes::{RESERVE_PERCENT, little_reserve, reserve_of, unequal, unused_bytes, with_reserve};
+use sizes::{RESERVE_PERCENT, little_reserve, unequal, unused_bytes};
 
 /// Blocks of a chunk, unless another size is chosen.
 pub(crate) const CHUNK_BLOCKS: u32 = 4;

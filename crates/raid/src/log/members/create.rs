@@ -1,7 +1,7 @@
 //! Creates an array: a superblock on every drive, nothing else.
 
 use thiserror::Error;
-use zoneweave_zoned::{BlockCount, Status, ZoneInfo};
+use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneInfo};
 
 use crate::array::create::{NewArray, Unusable, look, prepare};
 use crate::array::offered::OfferedDrive;
@@ -146,6 +146,18 @@ pub async fn create(
 /// # Errors
 /// As [`create`], for everything that can be checked without access to the drives' contents.
 pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayConfig, CreateError> {
+    let named = drives.iter().map(|drive| (drive.label.as_str(), drive.device.geometry()));
+    plan_on(&named.collect::<Vec<_>>(), options)
+}
+
+/// The configuration for drives of which only names and geometry are known.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_on(
+    drives: &[(&str, &Geometry)],
+    options: &CreateOptions,
+) -> Result<ArrayConfig, CreateError> {
     let scheme = options.scheme;
     if drives.len() != scheme.columns() || options.members.len() != drives.len() {
         let (needed, given) = (scheme.columns(), drives.len());
@@ -157,12 +169,12 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
     if !(1..=crate::log::format::MAX_SEAL_ROWS).contains(&options.group_rows) {
         return Err(CreateError::GroupRows { rows: options.group_rows });
     }
-    let write_unit = drives[0].device.geometry().write_unit;
-    for drive in drives {
-        check_drive(drive.device.geometry(), write_unit, options.chunk_blocks, options.tabled)
-            .map_err(|error| CreateError::Drive { label: drive.label.clone(), error })?;
+    let write_unit = drives[0].1.write_unit;
+    for (label, drive) in drives {
+        check_drive(drive, write_unit, options.chunk_blocks, options.tabled)
+            .map_err(|error| CreateError::Drive { label: (*label).into(), error })?;
     }
-    let geometries = || drives.iter().map(|drive| drive.device.geometry());
+    let geometries = || drives.iter().map(|(_, drive)| drive);
     let capacity = geometries().map(|g| g.zone_capacity).min().unwrap_or(BlockCount(0));
     let zones = geometries().map(|g| g.zones).min().unwrap_or(0);
     let (shape, entry_bytes) =
