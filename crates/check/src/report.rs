@@ -51,6 +51,9 @@ pub enum Problem {
          the newest is taken"
     )]
     NoMajority,
+    /// The array is being destroyed.
+    #[error("the array is being destroyed: `zoneweave array destroy` finishes that")]
+    Destroyed,
     /// The drive is not a member any more, or not yet.
     #[error("the drive counts for nothing: the array calls it failed or does not list it")]
     NotAMember,
@@ -239,6 +242,7 @@ impl Problem {
             Self::NoRecords
             | Self::ForeignDrive { .. }
             | Self::NotAMember
+            | Self::Destroyed
             | Self::MemberMissing { .. }
             | Self::EmptyActiveZone
             | Self::RebuildUnfinished

@@ -181,7 +181,9 @@ impl Membership {
     /// Adds the seals, dead segments and ceilings of a valid member's records.
     fn take_decisions(&mut self, records: &[Placed], findings: &mut Findings) {
         for Placed { record, location } in records {
-            if record.config != self.config {
+            // Records from before a change of the name have the former one.
+            let named = Config { name: self.config.name.clone(), ..record.config.clone() };
+            if named != self.config {
                 findings.add(*location, Problem::ConfigDiffers);
                 continue;
             }
@@ -193,6 +195,7 @@ impl Membership {
                 | Payload::Zones(_)
                 | Payload::Published(_)
                 | Payload::Rebuilt(_) => {}
+                Payload::Destroyed => findings.add(*location, Problem::Destroyed),
                 Payload::Dead(segments) => self.dead.extend(segments),
                 Payload::Roster(roster) => {
                     if self.roster.as_ref().is_none_or(|(newest, _)| *newest < record.sequence) {

@@ -58,6 +58,8 @@ pub(crate) enum Payload {
     Faults(Faults),
     /// The newest scrubs: how many.
     Scrubs(u64),
+    /// The array is being destroyed.
+    Destroyed,
     Zones(Vec<ZoneState>),
     /// The published mount.
     Published(u64),
@@ -170,6 +172,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
     match kind {
         0 if bytes.is_empty() => Some(Payload::State),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd(Fields(bytes).u32(0))),
+        9 if bytes.is_empty() => Some(Payload::Destroyed),
         zoned::ZONES if is_zoned => ZoneState::parse_all(bytes, columns).map(Payload::Zones),
         zoned::PUBLISHED if is_zoned && bytes.len() == 8 => {
             Some(Payload::Published(Fields(bytes).u64(0)))

@@ -102,6 +102,14 @@ pub enum AssemblyError {
         /// Its value.
         number: u64,
     },
+    /// Its members are marked to be erased, and some may be erased already.
+    #[error(
+        "array {name} is being destroyed, and never starts again: finish that with `zoneweave array destroy`"
+    )]
+    Destroyed {
+        /// Name of the array.
+        name: String,
+    },
     /// A drive has another write unit than the array.
     #[error(
         "the superblock describes an impossible array: a drive writes units of {found}, and the array \

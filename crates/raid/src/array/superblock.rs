@@ -93,6 +93,20 @@ impl SuperblockLog {
         self.commit_locked(volume, &V::Body::STATE, true).await
     }
 
+    /// Gives the array another name, durably: a snapshot, as other records repeat the name.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(crate) async fn rename<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        name: String,
+    ) -> Result<(), StopReason> {
+        let _one_at_a_time = self.lock.acquire().await;
+        volume.array_mut().config.name = name;
+        self.commit_locked(volume, &V::Body::STATE, true).await
+    }
+
     /// Records that members failed: a new epoch, on the remaining members.
     pub(crate) async fn record_membership<V: ArrayVolume>(&self, volume: &Rc<V>) {
         let _one_at_a_time = self.lock.acquire().await;

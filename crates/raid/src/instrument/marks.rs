@@ -130,6 +130,8 @@ marks! {
     VersionLeftBehind = "assemble.version_left_behind",
     /// Start: two histories reached the same epoch, or the further one is unknown; refused.
     TwoHistoriesRefused = "assemble.two_histories_refused",
+    /// Start: a member in service is marked to be erased.
+    DestroyedRefused = "assemble.destroyed_refused",
     /// Start: no version of the membership is carried by a majority; the newest whose members are
     /// here in one is taken.
     VersionOfPresentMajority = "assemble.version_of_present_majority",

@@ -23,6 +23,7 @@ use crate::log::engine::status::{SegmentStatus, VolumeStatus, segment_statuses, 
 use crate::log::format::{MemberUuid, StreamKind};
 use crate::log::index::cache::{For, hold_range};
 use crate::log::index::steps::Looks;
+use crate::log::members::create::NAME_BYTES;
 use crate::log::members::replace;
 use crate::log::recover::readd;
 use crate::log::recover::unpublished::publish_now;
@@ -209,6 +210,19 @@ impl Volume {
         }
         self.core.state.borrow_mut().array.scrubs.note(run);
         faults::record_scrubs(&self.core).await.map_err(AdminError::Stopped)
+    }
+
+    /// Gives the array another name, durably. After a crash in between, members may have either.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    ///
+    /// # Panics
+    /// If the name is longer than [`NAME_BYTES`](crate::log::create::NAME_BYTES).
+    pub async fn rename(&self, name: String) -> Result<(), AdminError> {
+        assert!(name.len() <= NAME_BYTES, "a name of {} bytes", name.len());
+        self.publish().await?;
+        self.core.superblock.rename(&self.core, name).await.map_err(AdminError::Stopped)
     }
 
     /// Stops taking requests, waits for requests in flight, and makes everything durable. Nothing

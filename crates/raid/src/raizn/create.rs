@@ -17,7 +17,7 @@ use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
 /// Longest name of an array.
-const NAME_BYTES: usize = 32;
+pub(crate) const NAME_BYTES: usize = 32;
 
 /// A zoned volume to be created.
 #[derive(Clone, Debug)]

@@ -18,6 +18,7 @@ use crate::array::repair::scrub::ScrubOrder;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
+use crate::raizn::create::NAME_BYTES;
 use crate::raizn::findings::ScrubReport;
 use crate::raizn::read::Reader;
 use crate::raizn::replace::ReplaceError;
@@ -113,6 +114,18 @@ impl Volume {
     #[must_use]
     pub fn order_scrub(&self, order: ScrubOrder) -> bool {
         self.core.scrub.order(&*self.core, order)
+    }
+
+    /// Gives the array another name, durably. After a crash in between, members may have either.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    ///
+    /// # Panics
+    /// If the name is longer than a record takes.
+    pub async fn rename(&self, name: String) -> Result<(), AdminError> {
+        assert!(name.len() <= NAME_BYTES, "a name of {} bytes", name.len());
+        self.core.superblock.rename(&self.core, name).await.map_err(AdminError::Stopped)
     }
 
     /// Ends all commands and background tasks, and makes everything durable. Commands submitted

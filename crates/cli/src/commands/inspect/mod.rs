@@ -212,6 +212,7 @@ fn view_record(zone: ZoneId, record: &SuperblockRecord) -> RecordView {
 pub(super) fn body_words(body: &RecordBody) -> String {
     match body {
         RecordBody::State => "state".to_owned(),
+        RecordBody::Destroyed => "the array is being destroyed".to_owned(),
         RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
         RecordBody::Roster(roster) => format!("{} narrow segments", roster.segments.len()),
         RecordBody::Faults(faults) => {

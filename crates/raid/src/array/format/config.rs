@@ -80,6 +80,12 @@ pub struct LogConfig {
 }
 
 impl ArrayConfig {
+    /// Whether both are of one array. Records from before a change of the name have the former one.
+    #[must_use]
+    pub(crate) fn is_same_but_for_name(&self, other: &Self) -> bool {
+        Self { name: other.name.clone(), ..self.clone() } == *other
+    }
+
     /// The configuration of the log-structured volume on the array.
     ///
     /// # Panics

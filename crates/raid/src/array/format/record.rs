@@ -21,14 +21,23 @@ use crate::array::format::numbers::SegmentId;
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
-/// The payloads of a kind of volume, and the marks of its blocks. Payloads of kind 0 (none) and 3
-/// (the end of a snapshot) are of every volume.
+/// The payloads of a kind of volume, and the marks of its blocks. Payloads of kind 0 (none), 3
+/// (the end of a snapshot) and 9 (the mark of a destroyed member) are of every volume.
 pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
     /// The volume kind in the head of a record.
     const KIND: u8;
 
     /// No payload: a change of the repeated state.
     const STATE: Self;
+
+    /// The mark of a member whose array is being destroyed.
+    const DESTROYED: Self;
+
+    /// Whether it is that mark.
+    #[must_use]
+    fn is_destroyed(&self) -> bool {
+        *self == Self::DESTROYED
+    }
 
     /// Closes a snapshot of `records` records before this one.
     #[must_use]

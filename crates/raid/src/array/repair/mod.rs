@@ -2,10 +2,12 @@
 //!
 //! 1. `spares` are drives that replace lost members without an operator.
 //! 2. `fit` prepares a drive for its membership: its usable zones, and erasing it.
-//! 3. `scrub` drives a scrub, unit by unit (`ScrubUnits`): pauses, progress, and giving way.
-//! 4. `rebuild` drives the rebuild of a member, unit by unit (`RebuildUnits`): resume, progress,
+//! 3. `destroy` ends memberships for good.
+//! 4. `scrub` drives a scrub, unit by unit (`ScrubUnits`): pauses, progress, and giving way.
+//! 5. `rebuild` drives the rebuild of a member, unit by unit (`RebuildUnits`): resume, progress,
 //!    throttle, and the end of the rebuild in a record.
 
+pub mod destroy;
 pub mod fit;
 pub(crate) mod rebuild;
 pub(crate) mod scrub;

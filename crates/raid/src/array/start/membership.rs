@@ -1,7 +1,7 @@
 //! The membership in a superblock record, without the part of the volume.
 
 use crate::array::format::config::ArrayConfig;
-use crate::array::format::record::{MemberEntry, MemberUuid, SuperblockRecord};
+use crate::array::format::record::{MemberEntry, MemberUuid, SuperblockRecord, VolumeBody};
 use crate::scheme::Column;
 
 /// The membership in a superblock record, whatever volume is on the array.
@@ -15,6 +15,10 @@ pub struct MembershipRecord {
     pub epoch_tag: u64,
     /// Distinguishes histories started apart.
     pub lineage: u64,
+    /// Number of the record, increasing through the array.
+    pub record_sequence: u64,
+    /// Whether the array is being destroyed.
+    pub is_destroyed: bool,
     /// The member that carries the record.
     pub member: MemberUuid,
     /// Its slot.
@@ -26,12 +30,14 @@ pub struct MembershipRecord {
 impl MembershipRecord {
     /// The membership in a record.
     #[must_use]
-    pub fn of<B>(record: &SuperblockRecord<B>) -> Self {
+    pub fn of<B: VolumeBody>(record: &SuperblockRecord<B>) -> Self {
         Self {
             config: record.config.clone(),
             epoch: record.epoch,
             epoch_tag: record.epoch_tag,
             lineage: record.lineage,
+            record_sequence: record.record_sequence,
+            is_destroyed: record.body.is_destroyed(),
             member: record.member,
             slot: record.slot,
             members: record.members.clone(),

@@ -91,7 +91,7 @@ fn carriers<'a, B>(
     present.iter().filter(move |at| at.record.config.array == array && version(at.record) == wanted)
 }
 
-fn has_in_service<B>(table: &SuperblockRecord<B>, member: MemberUuid) -> bool {
+pub(crate) fn has_in_service<B>(table: &SuperblockRecord<B>, member: MemberUuid) -> bool {
     let entry = table.members.iter().find(|entry| entry.uuid == member);
     entry.is_some_and(|entry| entry.state != MemberState::Failed)
 }

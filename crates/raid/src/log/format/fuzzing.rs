@@ -188,6 +188,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         RecordBody::Roster(roster),
         RecordBody::Faults(faults()),
         RecordBody::Scrubs(Scrubs(vec![ScrubRun::begin(3)])),
+        RecordBody::Destroyed,
     ];
     let mut fixed = record(RecordBody::State);
     fixed.config.scheme = fixed_parity();

@@ -1,8 +1,8 @@
 //! Payloads of superblock records: decisions that recovery must not take twice.
 //!
 //! A record carries one of: nothing (a change of the repeated state), deaths of segments, seals of
-//! leftover segments, the end of a snapshot, a checkpoint pointer, the narrow list,
-//! faults, or the newest scrubs.
+//! leftover segments, the end of a snapshot, a checkpoint pointer, the narrow list, faults, or the
+//! newest scrubs. Or it marks a member of an array that is being destroyed.
 
 use bytes::Bytes;
 use zerocopy::FromBytes;
@@ -52,6 +52,8 @@ pub enum RecordBody {
     Faults(Faults),
     /// The newest scrubs.
     Scrubs(Scrubs),
+    /// The array is being destroyed: the member counts for nothing.
+    Destroyed,
 }
 
 impl RecordBody {
@@ -104,6 +106,8 @@ impl VolumeBody for RecordBody {
 
     const STATE: Self = Self::State;
 
+    const DESTROYED: Self = Self::Destroyed;
+
     fn snapshot_end(records: u32) -> Self {
         Self::SnapshotEnd { records }
     }
@@ -126,12 +130,13 @@ impl VolumeBody for RecordBody {
             Self::Roster(_) => 6,
             Self::Faults(_) => 7,
             Self::Scrubs(_) => 8,
+            Self::Destroyed => 9,
         }
     }
 
     fn encode(&self) -> Vec<u8> {
         match self {
-            Self::State => Vec::new(),
+            Self::State | Self::Destroyed => Vec::new(),
             Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
             Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
@@ -163,6 +168,7 @@ impl VolumeBody for RecordBody {
             6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),
             7 => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
             8 => Scrubs::decode(bytes).ok_or(malformed).map(Self::Scrubs),
+            9 if bytes.is_empty() => Ok(Self::Destroyed),
             _ => Err(malformed),
         }
     }
@@ -266,7 +272,7 @@ mod tests {
         let death = |generation| Death { generation, remains: remains.clone() };
         let [deaths, rest] = RecordBody::of_deaths((0..=most).map(death)).try_into().unwrap();
         assert_eq!(rest, RecordBody::Deaths(vec![death(most)]));
-        for body in [RecordBody::State, dead, seals, end, deaths] {
+        for body in [RecordBody::State, dead, seals, end, deaths, RecordBody::Destroyed] {
             let record = sample(body);
             assert_eq!(SuperblockRecord::decode(&record.encode()), Ok(record));
         }

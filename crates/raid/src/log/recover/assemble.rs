@@ -13,6 +13,7 @@ use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, check_numbers, name_other_version, newest_records,
     place_members, read_drives, readmit,
 };
+use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::superblock_logs::SuperblockLog;
 use crate::instrument::marks::{Mark, mark_if};
@@ -58,6 +59,7 @@ pub(super) async fn assemble(
 ) -> Result<Assembly, OpenError> {
     let (drives, mut verdicts) = read_drives(offered).await;
     let newest = newest_records(&drives);
+    refuse_destroyed(&newest)?;
     let chosen = choose(&newest, options.force);
     let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
     let mut chosen = chosen.clone();
@@ -90,7 +92,7 @@ pub struct Survey {
 pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let (drives, mut verdicts) = read_drives(offered).await;
     let newest = newest_records(&drives);
-    let refusal = choose(&newest, false).err();
+    let refusal = refuse_destroyed(&newest).and_then(|()| choose(&newest, false)).err();
     let refusal = refusal.map(|error| name_other_version(error, &verdicts));
     let refusal: Option<OpenError> = refusal.map(OpenError::from);
     // Where the array would not start, the membership that force would choose is the most
@@ -266,7 +268,7 @@ impl History {
     ) -> Self {
         let records = || {
             of_members(chosen, drives, slots).filter(|record| {
-                let is_ours = record.config == chosen.config;
+                let is_ours = record.config.is_same_but_for_name(&chosen.config);
                 mark_if(Mark::OtherHistoryLeftOut, || !is_ours);
                 is_ours
             })

@@ -1,9 +1,12 @@
 //! Superblock records of drives with a log-structured volume.
 
+use std::rc::Rc;
+
 use zoneweave_zoned::{Status, ZonedDevice};
 
+use crate::array::repair::destroy::{self, DestroyError};
 use crate::array::start::drive_records;
-use crate::log::format::RecordBody;
+use crate::log::format::{ArrayUuid, RecordBody};
 
 /// Contents of a drive's superblock zones.
 pub type DriveRecords = drive_records::DriveRecords<RecordBody>;
@@ -14,4 +17,30 @@ pub type DriveRecords = drive_records::DriveRecords<RecordBody>;
 /// If the drive does not even report its zones.
 pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Status> {
     drive_records::read_records(device).await
+}
+
+/// Marks a member of an array that is being destroyed, durably. Mark all members before one of them
+/// is erased.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub async fn mark_destroyed(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::mark_destroyed::<RecordBody>(device, array).await
+}
+
+/// Erases a marked member.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+///
+/// # Panics
+/// If the drive is not marked.
+pub async fn erase_destroyed(
+    device: &Rc<dyn ZonedDevice>,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::erase_destroyed::<RecordBody>(device, array).await
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | 0 | none |
 //! | 3 | end of a snapshot: number of its records before this one |
+//! | 9 | none: the array is being destroyed |
 //! | 16 | states of logical zones |
 //! | 17 | the published mount |
 //! | 18 | zones with the column of a member that is being rebuilt: slot, then a bit for each zone |
@@ -46,6 +47,8 @@ pub(crate) enum ZonedBody {
         /// How many records of the zone before this one belong to the snapshot.
         records: u32,
     },
+    /// The array is being destroyed: the member counts for nothing.
+    Destroyed,
     /// States of logical zones.
     Zones(ZoneRecords),
     /// The mount with the valid parity log.
@@ -92,6 +95,7 @@ impl ZonedBody {
 impl VolumeBody for ZonedBody {
     const KIND: u8 = ZONED;
     const STATE: Self = Self::State;
+    const DESTROYED: Self = Self::Destroyed;
 
     fn snapshot_end(records: u32) -> Self {
         Self::SnapshotEnd { records }
@@ -108,6 +112,7 @@ impl VolumeBody for ZonedBody {
         match self {
             Self::State => 0,
             Self::SnapshotEnd { .. } => 3,
+            Self::Destroyed => 9,
             Self::Zones(_) => 16,
             Self::Published(_) => 17,
             Self::Rebuilt(_) => 18,
@@ -117,7 +122,7 @@ impl VolumeBody for ZonedBody {
     fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self {
-            Self::State => {}
+            Self::State | Self::Destroyed => {}
             Self::SnapshotEnd { records } => bytes.extend(records.to_le_bytes()),
             Self::Zones(zones) => zones.0.iter().for_each(|zone| zone.encode_to(&mut bytes)),
             Self::Published(published) => bytes.extend(published.0.0.to_le_bytes()),
@@ -137,6 +142,7 @@ impl VolumeBody for ZonedBody {
             3 => U32::ref_from_bytes(bytes)
                 .map(|records| Self::SnapshotEnd { records: records.get() })
                 .map_err(|_| malformed),
+            9 if bytes.is_empty() => Ok(Self::Destroyed),
             16 => {
                 let (mut zones, mut rest) = (Vec::new(), bytes);
                 while !rest.is_empty() {

@@ -21,7 +21,7 @@ use crate::shards::Shard;
 const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
 
 /// Body kinds of records.
-const KINDS: [u8; 6] = [0, 3, 16, 17, 18, 255];
+const KINDS: [u8; 6] = [0, 3, 9, 16, 17, 18];
 
 fn config() -> ArrayConfig {
     ArrayConfig {

@@ -35,7 +35,7 @@ impl Decisions {
                     let key = (rebuilt.column, rebuilt.first);
                     found.rebuilt.insert(key, rebuilt.bits.clone());
                 }
-                ZonedBody::State | ZonedBody::SnapshotEnd { .. } => {}
+                ZonedBody::State | ZonedBody::SnapshotEnd { .. } | ZonedBody::Destroyed => {}
             }
         }
         found

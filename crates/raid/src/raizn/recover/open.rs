@@ -22,6 +22,7 @@ use crate::array::repair::scrub::ScrubState;
 use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
 };
+use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
@@ -89,6 +90,7 @@ pub async fn open(
 ) -> Result<(Volume, OpenReport), OpenError> {
     let (drives, mut verdicts) = read_drives::<ZonedBody>(offered).await;
     let newest = newest_records(&drives);
+    refuse_destroyed(&newest)?;
     let chosen = choose(&newest, options.force);
     let (chosen, forced) = chosen.map_err(|error| name_other_version(error, &verdicts))?;
     let chosen = chosen.clone();

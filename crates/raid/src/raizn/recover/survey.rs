@@ -1,12 +1,17 @@
 //! The roles of drives in an array with a zoned volume, found without writing to them.
 
+use std::rc::Rc;
+
 use zoneweave_zoned::{Status, ZonedDevice};
 
+use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::record::SuperblockRecord;
 use crate::array::offered::OfferedDrive;
+use crate::array::repair::destroy::{self, DestroyError};
 use crate::array::start::assemble::{
     Drive, DriveVerdict, name_other_version, newest_records, place_members, read_drives,
 };
+use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::drive_records::read_records;
 use crate::array::start::membership::MembershipRecord;
 use crate::array::start::quorum::choose;
@@ -38,7 +43,7 @@ pub struct Survey {
 pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     let (drives, mut verdicts) = read_drives(offered).await;
     let newest = newest_records(&drives);
-    let refusal = choose(&newest, false).err();
+    let refusal = refuse_destroyed(&newest).and_then(|()| choose(&newest, false)).err();
     let refusal = refusal.map(|error| name_other_version(error, &verdicts).into());
     // Where the volume would not start, the membership that force would choose is the most
     // informative.
@@ -63,4 +68,30 @@ fn check(
     check_members(chosen, slots)?;
     let ours = slots.iter().flatten().filter_map(|at| drives[*at].as_ref());
     shape(&chosen.config, ours.map(|drive| drive.offered.device.geometry())).map(|_| ())
+}
+
+/// Marks a member of an array that is being destroyed, durably. Mark all members before one of them
+/// is erased.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub async fn mark_destroyed(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::mark_destroyed::<ZonedBody>(device, array).await
+}
+
+/// Erases a marked member.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+///
+/// # Panics
+/// If the drive is not marked.
+pub async fn erase_destroyed(
+    device: &Rc<dyn ZonedDevice>,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::erase_destroyed::<ZonedBody>(device, array).await
 }

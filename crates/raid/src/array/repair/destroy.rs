@@ -1,0 +1,104 @@
+//! Ends the membership of drives for good: each is marked first, then erased.
+//!
+//! The mark is a superblock record, newer than all others of the drive. An array with a marked
+//! member does not start ([`refuse_destroyed`](crate::array::start::destroyed)). So whoever marks
+//! all members before the first is erased leaves, after a crash at any point, an array that is as
+//! it was, or one that does not start without those that are erased already. The superblock zones
+//! of a drive are erased last, the one with the mark at the very end.
+//!
+//! The array must not be running.
+
+use std::rc::Rc;
+
+use thiserror::Error;
+use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt};
+
+use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::record::{SuperblockRecord, VolumeBody};
+use crate::array::repair::fit::empty_drive;
+use crate::array::start::drive_records::{DriveRecords, read_records};
+
+/// Why a drive could not be marked or erased.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum DestroyError {
+    /// It is not a member of the array.
+    #[error("it is not a member of the array")]
+    NotMember,
+    /// It has no two zones left for superblock records.
+    #[error("its superblock zones cannot be written")]
+    NoSuperblockZones,
+    /// Records are left in zones that cannot be reset.
+    #[error("its superblock is in zones that cannot be reset")]
+    Left,
+    /// A command failed.
+    #[error("{0}")]
+    Failed(#[from] Status),
+}
+
+/// Marks a member of an array, durably. A drive that is marked already stays as it is.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub(crate) async fn mark_destroyed<B: VolumeBody>(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    let records = read_records::<B>(device).await?;
+    let newest = newest_of(&records, array)?;
+    if newest.body.is_destroyed() {
+        // It may be in the cache of the drive only.
+        device.flush().await?;
+        return Ok(());
+    }
+    let mark = SuperblockRecord {
+        record_sequence: newest.record_sequence + 1,
+        body: B::DESTROYED,
+        ..newest.clone()
+    };
+    // As every start does: the zone with the newest records stays.
+    let mut log = records.log().ok_or(DestroyError::NoSuperblockZones)?;
+    log.switch(device, 1, |_| mark.sealed()).await?;
+    Ok(())
+}
+
+/// Erases a marked member: all zones, and the mark last.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason. The drive is still marked then, unless all that is left of
+/// it are records in zones that cannot be reset.
+///
+/// # Panics
+/// If the drive is not marked.
+pub(crate) async fn erase_destroyed<B: VolumeBody>(
+    device: &Rc<dyn ZonedDevice>,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    let records = read_records::<B>(&**device).await?;
+    let newest = newest_of(&records, array)?;
+    assert!(newest.body.is_destroyed(), "a member is erased that is not marked");
+    let with_records = |zone: ZoneId| records.scan.records.iter().any(|(at, _)| at.zone == zone);
+    let marked = records.scan.records.iter().find(|(_, record)| record == newest);
+    let marked = marked.map(|(at, _)| at.zone);
+    let turn = |zone: ZoneId| match (with_records(zone), Some(zone) == marked) {
+        (false, _) => 0,
+        (true, false) => 1,
+        (true, true) => 2,
+    };
+    for now in 0..3 {
+        let zones: Vec<ZoneInfo> =
+            records.scan.zones.iter().filter(|info| turn(info.zone) == now).copied().collect();
+        empty_drive(device, &zones).await?;
+    }
+    match read_records::<B>(&**device).await?.newest() {
+        None => Ok(()),
+        Some(_) => Err(DestroyError::Left),
+    }
+}
+
+fn newest_of<B: VolumeBody>(
+    records: &DriveRecords<B>,
+    array: ArrayUuid,
+) -> Result<&SuperblockRecord<B>, DestroyError> {
+    let own = records.newest().filter(|record| record.config.array == array);
+    own.ok_or(DestroyError::NotMember)
+}
