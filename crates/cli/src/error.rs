@@ -411,12 +411,17 @@ impl CliError {
             | Self::FewNamed { .. }
             | Self::OutOfRange { .. } => Exit::NotFound,
             Self::Open(
-                OpenError::Array(AssemblyError::NoQuorum { .. })
-                | OpenError::Array(AssemblyError::Duplicate { .. })
+                OpenError::Array(
+                    AssemblyError::NoQuorum { .. }
+                    | AssemblyError::Duplicate { .. }
+                    | AssemblyError::Destroyed { .. },
+                )
                 | OpenError::Unaccounted { .. },
             )
             | Self::OpenZoned(raizn::OpenError::Assembly(
-                AssemblyError::NoQuorum { .. } | AssemblyError::Duplicate { .. },
+                AssemblyError::NoQuorum { .. }
+                | AssemblyError::Duplicate { .. }
+                | AssemblyError::Destroyed { .. },
             ))
             | Self::Create(CreateError::NotEmpty { .. })
             | Self::CreateZoned(raizn::CreateError::NotEmpty { .. })

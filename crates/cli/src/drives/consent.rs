@@ -1,5 +1,6 @@
 //! The contents of a drive, and the consent to overwrite them.
 
+use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
 use zoneweave_raid::array::repair::fit::holds_something;
@@ -64,4 +65,21 @@ pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, Cli
     let zones = named.drive.report().await.map_err(failed)?;
     let written = zones.iter().filter(|info| holds_something(info)).count();
     Ok(if written > 0 { ours(format!("{written} written zones")) } else { None })
+}
+
+/// Asks the operator to retype the name.
+///
+/// # Errors
+/// If something else is typed.
+pub(crate) fn confirm(name: &str) -> Result<(), CliError> {
+    let failed = |error| CliError::System { action: "read the confirmation", error };
+    let mut stderr = io::stderr().lock();
+    write!(stderr, "type {name} to continue: ").and_then(|()| stderr.flush()).map_err(failed)?;
+    let mut typed = String::new();
+    io::stdin().lock().read_line(&mut typed).map_err(failed)?;
+    if typed.trim() == name {
+        Ok(())
+    } else {
+        Err(CliError::NotConfirmed { name: name.to_owned() })
+    }
 }

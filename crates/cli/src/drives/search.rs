@@ -1,6 +1,6 @@
 //! Finds the drives of arrays by what they carry: superblocks name their array.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use zoneweave_raid::array::start::membership::MembershipRecord;
@@ -62,13 +62,20 @@ pub(crate) struct ArraySearch {
     /// Name or UUID.
     array: String,
     search: Search,
-    /// The volume, once a member was found.
-    volume: Option<ArrayUuid>,
+    /// All members of any array that were found.
+    found: Vec<FoundMember>,
+    /// Members of the array that were returned.
+    returned: BTreeSet<PathBuf>,
 }
 
 impl ArraySearch {
     pub(crate) fn of(array: &str, folders: &[PathBuf]) -> Self {
-        Self { array: array.to_owned(), search: Search::of(folders), volume: None }
+        Self {
+            array: array.to_owned(),
+            search: Search::of(folders),
+            found: Vec::new(),
+            returned: BTreeSet::new(),
+        }
     }
 
     /// Name or UUID of the array.
@@ -81,22 +88,46 @@ impl ArraySearch {
     /// # Errors
     /// If several arrays have this name.
     pub(crate) fn next(&mut self, session: &Session) -> Result<Vec<PathBuf>, CliError> {
-        let mut members = self.search.next(session)?;
-        members.retain(|member| is_called(member, &self.array));
-        for member in &members {
-            let volume = *self.volume.get_or_insert(member.volume());
-            if volume != member.volume() {
-                let arrays = [volume, member.volume()];
-                let arrays = arrays.map(|array| array.to_string());
-                return Err(CliError::SameName { name: self.array.clone(), arrays });
-            }
+        self.found.extend(self.search.next(session)?);
+        let members = of_array(&self.found, &self.array)?.into_iter().map(|member| member.path);
+        let new: Vec<_> = members.filter(|path| !self.returned.contains(path)).collect();
+        self.returned.extend(new.iter().cloned());
+        Ok(new)
+    }
+}
+
+/// The members of the volume with this name or UUID, in all its shards. A volume has the name in
+/// the newest record of any shard: members may know a former one, where a change of the name was
+/// interrupted, or they missed it.
+///
+/// # Errors
+/// If several volumes have this name.
+pub(crate) fn of_array(members: &[FoundMember], array: &str) -> Result<Vec<FoundMember>, CliError> {
+    let mut newest: BTreeMap<ArrayUuid, &FoundMember> = BTreeMap::new();
+    for member in members {
+        let age = |of: &FoundMember| (of.record.epoch, of.record.record_sequence);
+        let known = newest.entry(member.record.config.array).or_insert(member);
+        if age(member) > age(known) {
+            *known = member;
         }
-        Ok(members.into_iter().map(|member| member.path).collect())
+    }
+    let called = newest.values().filter(|member| is_called(member, array));
+    let volumes: BTreeSet<_> = called.map(|member| member.volume()).collect();
+    let mut volumes = volumes.into_iter();
+    match (volumes.next(), volumes.next()) {
+        (Some(one), Some(other)) => {
+            let arrays = [one, other].map(|array| array.to_string());
+            Err(CliError::SameName { name: array.to_owned(), arrays })
+        }
+        (volume, _) => {
+            let own = members.iter().filter(|member| Some(member.volume()) == volume);
+            Ok(own.cloned().collect())
+        }
     }
 }
 
 /// Whether the array of a member has this name or UUID.
-pub(crate) fn is_called(member: &FoundMember, array: &str) -> bool {
+fn is_called(member: &FoundMember, array: &str) -> bool {
     let config = &member.record.config;
     let uuids = [member.volume(), config.array];
     config.name == array || uuids.iter().any(|uuid| uuid.to_string().eq_ignore_ascii_case(array))

@@ -21,6 +21,31 @@ pub(crate) enum LifecycleError {
     )]
     DiskInUse { name: String, disk: String },
     #[error(
+        "array {name} is being served (by the server at {}): stop it first, with `zoneweave array stop {}`",
+        socket.display(), word(name)
+    )]
+    Served { name: String, socket: PathBuf },
+    #[error("{label} {what}, and is no drive of array {name}: give the drives of one array only")]
+    Stranger { label: String, what: String, name: String },
+    #[error(
+        "{what} of array {name} not found, and would keep their superblocks: give all drives, or destroy \
+         the others with --force if these are gone, or erased by an attempt that was interrupted"
+    )]
+    Absent { name: String, what: String },
+    #[error(
+        "this would destroy {what}: repeat with --yes, or see what would be erased with --dry-run"
+    )]
+    NotAgreed { what: String },
+    #[error(
+        "{}; nothing was erased, but the array is marked and does not start again: repeat this, or destroy \
+         the other drives with --force", problems.join("; ")
+    )]
+    NotMarked { problems: Vec<String> },
+    #[error("{}; all other drives were erased", problems.join("; "))]
+    NotErased { problems: Vec<String> },
+    #[error("an array called {name} is here already ({uuid}): choose another name")]
+    NameTaken { name: String, uuid: String },
+    #[error(
         "the server of {name} was asked to stop and has not ended after {seconds} s; these drives are \
          still in use: {}; see its log",
         words(drives)
@@ -31,8 +56,15 @@ pub(crate) enum LifecycleError {
 impl LifecycleError {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
-            Self::HasClients { .. } | Self::DiskInUse { .. } => Exit::Refused,
+            Self::HasClients { .. }
+            | Self::DiskInUse { .. }
+            | Self::Served { .. }
+            | Self::Stranger { .. }
+            | Self::Absent { .. }
+            | Self::NotAgreed { .. }
+            | Self::NameTaken { .. } => Exit::Refused,
             Self::StillStops { .. } => Exit::Unreachable,
+            Self::NotMarked { .. } | Self::NotErased { .. } => Exit::Failed,
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Servers as services: volumes by name, the service manager, assembly at boot, events and metrics.
 
 mod assemble;
+mod destroy;
 mod events;
 mod metrics;
 mod named;
 mod notify;
+mod rename;
 mod stop;

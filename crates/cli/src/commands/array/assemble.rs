@@ -12,11 +12,12 @@ use std::process::Command;
 
 use clap::Args;
 use serde::Serialize;
+use zoneweave_raid::log::format::MemberState;
 
 use crate::commands::serve::{ConfigFile, Served};
 use crate::control::{Answer, ask_all, socket_of};
 use crate::drives::membership::{absent_members, membership_of};
-use crate::drives::search::{FoundMember, Search, is_called};
+use crate::drives::search::{FoundMember, Search, of_array};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -56,6 +57,10 @@ enum State {
     Absent,
     /// Some of them are.
     Incomplete,
+    /// Several arrays have its name.
+    Ambiguous,
+    /// The array is being destroyed.
+    Destroyed,
     /// A server has it.
     Served,
     /// The service manager starts its server.
@@ -69,6 +74,8 @@ impl fmt::Display for State {
         f.write_str(match self {
             Self::Absent => "absent",
             Self::Incomplete => "incomplete",
+            Self::Ambiguous => "ambiguous",
+            Self::Destroyed => "destroyed",
             Self::Served => "served",
             Self::Starting => "starting",
             Self::Ready => "ready",
@@ -122,28 +129,41 @@ struct Machine<'a> {
 
 impl Machine<'_> {
     fn volume(&mut self, name: &str, served: &Served) -> Result<Volume, CliError> {
+        let volume =
+            |state, missing| Volume { name: name.to_owned(), state, missing, command: None };
         let members = match &served.by_name.array {
-            Some(array) => self.called(array, &served.by_name.search)?,
+            Some(array) => match self.called(array, &served.by_name.search)? {
+                Some(members) => members,
+                None => return Ok(volume(State::Ambiguous, 0)),
+            },
             None => served.drives.iter().filter_map(|path| self.member(path)).collect(),
         };
         let missing = missing(&members);
         let state = match (members.is_empty(), missing) {
             (true, _) => State::Absent,
+            _ if is_destroyed(&members) => State::Destroyed,
             (false, 0) if is_served(&members) => State::Served,
             (false, 0) => State::Ready,
             (false, _) => State::Incomplete,
         };
-        Ok(Volume { name: name.to_owned(), state, missing, command: None })
+        Ok(volume(state, missing))
     }
 
-    /// Members of an array that has a name or UUID.
-    fn called(&mut self, array: &str, folders: &[PathBuf]) -> Result<Vec<FoundMember>, CliError> {
+    /// Members of the array that has a name or UUID; `None` if several have it.
+    fn called(
+        &mut self,
+        array: &str,
+        folders: &[PathBuf],
+    ) -> Result<Option<Vec<FoundMember>>, CliError> {
         if !self.scans.contains_key(folders) {
             let found = Search::of(folders).next(self.session)?;
             self.scans.insert(folders.to_vec(), found);
         }
-        let of_array = self.scans[folders].iter().filter(|member| is_called(member, array));
-        Ok(of_array.cloned().collect())
+        match of_array(&self.scans[folders], array) {
+            Ok(members) => Ok(Some(members)),
+            Err(CliError::SameName { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn member(&self, path: &Path) -> Option<FoundMember> {
@@ -159,6 +179,16 @@ fn missing(members: &[FoundMember]) -> usize {
     let shards: BTreeSet<_> = members.iter().map(|member| member.record.config.array).collect();
     let of = members.iter().map(|member| member.record.config.shard.of()).max();
     absent.len() + of.unwrap_or(0).saturating_sub(shards.len())
+}
+
+/// Whether a member in service is marked to be erased.
+fn is_destroyed(members: &[FoundMember]) -> bool {
+    let newest = members.iter().max_by_key(|at| (at.record.epoch, at.record.record_sequence));
+    let entries = || newest.into_iter().flat_map(|newest| &newest.record.members);
+    let marked = members.iter().filter(|member| member.record.is_destroyed);
+    marked
+        .map(|member| member.record.member)
+        .any(|uuid| entries().any(|entry| entry.uuid == uuid && entry.state != MemberState::Failed))
 }
 
 fn is_served(members: &[FoundMember]) -> bool {
@@ -198,6 +228,12 @@ fn tell(volumes: &[Volume], output: &Output) {
                 output
                     .line(format_args!("{name}: incomplete, {missing} of its drives are missing"));
             }
+            (State::Ambiguous, _) => output.line(format_args!(
+                "{name}: ambiguous, two arrays have this name: set `array` to the UUID of one"
+            )),
+            (State::Destroyed, _) => output.line(format_args!(
+                "{name}: being destroyed; to finish that: zoneweave array destroy"
+            )),
             (_, Some(command)) => {
                 output.line(format_args!("{name}: {state}; to serve it: {command}"))
             }

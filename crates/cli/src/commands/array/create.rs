@@ -3,7 +3,7 @@
 mod sizes;
 mod zoned;
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
@@ -17,7 +17,7 @@ use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt};
 
-use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
+use crate::drives::consent::{Consent, Holdings, confirm, holdings, not_empty};
 use crate::drives::membership::membership_of;
 use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
@@ -418,14 +418,16 @@ fn options(
     })
 }
 
-fn check_name(name: &str) -> Result<(), CliError> {
+/// # Errors
+/// If it cannot be the name of an array.
+pub(super) fn check_name(name: &str) -> Result<(), CliError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let fits = !name.is_empty() && name.len() <= NAME_BYTES;
     if fits && name.chars().all(plain) && !name.starts_with(['.', '-']) {
         return Ok(());
     }
     Err(usage("<NAME>")(format!(
-        "{name:?} (the first argument) cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
+        "{name:?} cannot be a name: use 1 to {NAME_BYTES} of the characters a-z A-Z 0-9 . _ -, \
          not starting with . or -"
     )))
 }
@@ -515,18 +517,4 @@ fn may_destroy(
     }
     confirm(&request.name)?;
     Ok(blank)
-}
-
-/// Asks the operator to retype the name.
-fn confirm(name: &str) -> Result<(), CliError> {
-    let failed = |error| CliError::System { action: "read the confirmation", error };
-    let mut stderr = io::stderr().lock();
-    write!(stderr, "type {name} to continue: ").and_then(|()| stderr.flush()).map_err(failed)?;
-    let mut typed = String::new();
-    io::stdin().lock().read_line(&mut typed).map_err(failed)?;
-    if typed.trim() == name {
-        Ok(())
-    } else {
-        Err(CliError::NotConfirmed { name: name.to_owned() })
-    }
 }

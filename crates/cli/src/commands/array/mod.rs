@@ -27,6 +27,10 @@ pub(crate) enum Verb {
     Assemble(assemble::Assemble),
     /// Stop the server of an array, and wait until its drives are free
     Stop(lifecycle::Stop),
+    /// Give an array that is not served another name
+    Rename(lifecycle::Rename),
+    /// Erase all members of an array that is not served: its data are lost
+    Destroy(lifecycle::Destroy),
     /// Show the state of an array, served or not
     Status(status::StatusOf),
     /// Replace the drive of a slot and rebuild its contents
@@ -54,6 +58,8 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Create(create) => create::run(&create, output),
         Verb::Assemble(request) => assemble::run(&request, output),
         Verb::Stop(stop) => lifecycle::stop(&stop, output),
+        Verb::Rename(rename) => lifecycle::rename(&rename, output),
+        Verb::Destroy(destroy) => lifecycle::destroy(&destroy, output),
         Verb::Status(status) => status::run(&status, output),
         Verb::Replace(replace) => replace::run(&replace, output),
         Verb::Fail(fail) => fail::run(&fail, output),

@@ -30,6 +30,11 @@ impl Target {
         }
     }
 
+    /// Folders to search, besides the devices of this machine.
+    pub(super) fn folders(&self) -> &[PathBuf] {
+        &self.search
+    }
+
     /// The drives: those given, or those found of the array.
     ///
     /// # Errors

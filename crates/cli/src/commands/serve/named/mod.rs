@@ -12,6 +12,7 @@ mod front;
 mod option;
 mod table;
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +36,12 @@ pub(crate) struct ConfigFile {
     /// Configuration file
     #[arg(long = "config", value_name = "FILE", default_value = DEFAULT)]
     path: PathBuf,
+}
+
+impl fmt::Display for ConfigFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
 }
 
 /// A volume of the configuration file.
@@ -91,6 +98,11 @@ impl ConfigFile {
             CliError::File { path, action: "read the configuration", error }
         })?;
         Config::parse(&text).map_err(|problems| self.error(&problems))
+    }
+
+    /// The file that units take.
+    pub(crate) fn of_units() -> Self {
+        Self { path: DEFAULT.into() }
     }
 
     /// Whether it is the file that units take.

@@ -1,0 +1,205 @@
+//! `zoneweave array destroy`.
+//!
+//! All members are marked before the first is erased, so that an array which is interrupted in
+//! between does not start with those that are left, and can be destroyed by the same command again.
+
+use std::io::{self, IsTerminal};
+
+use clap::Args;
+use futures_util::future::join_all;
+use serde::Serialize;
+use zoneweave_raid::array::repair::destroy::DestroyError;
+use zoneweave_raid::log::DriveRole;
+use zoneweave_raid::log::recover::records;
+use zoneweave_raid::raizn;
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
+
+use super::configured::tell_configured;
+use super::target::Target;
+use super::whole::{OneArray, Whole};
+use crate::drives::consent::confirm;
+use crate::error::{CliError, LifecycleError};
+use crate::exit::Exit;
+use crate::format::{bytes, table};
+use crate::output::Output;
+use crate::session::{NamedDrive, Session};
+
+#[derive(Args)]
+pub(crate) struct Destroy {
+    #[command(flatten)]
+    target: Target,
+    /// Print what would be erased, and erase nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Destroy it without asking
+    #[arg(long)]
+    yes: bool,
+    /// Destroy it although drives are missing, or cannot be written: they keep their superblocks
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Destroyed {
+    name: String,
+    uuid: String,
+    /// Absent if too little is known of the drives.
+    size_bytes: Option<u64>,
+    /// Written blocks of all drives, with parity and what is reclaimed some day.
+    written_bytes: u64,
+    drives: Vec<Erased>,
+    /// Whether nothing was erased.
+    dry_run: bool,
+}
+
+/// A drive that is erased.
+#[derive(Serialize)]
+struct Erased {
+    drive: String,
+    /// Absent for a volume of one array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shard: Option<u8>,
+    /// Absent for a former member.
+    slot: Option<u8>,
+    written_bytes: u64,
+}
+
+pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let paths = request.target.drives(&session)?;
+    let whole = Whole::lock(&session, &paths)?;
+    if let Some(what) = whole.absent().filter(|_| !request.force) {
+        return Err(LifecycleError::Absent { name: whole.name, what }.into());
+    }
+    let planned = plan(&session, &whole, request.dry_run)?;
+    if request.dry_run {
+        output.result("array-destroy", &planned, |output| tell(&planned, output));
+        return Ok(Exit::Done);
+    }
+    assert!(!planned.dry_run, "a dry run ends before the first mark");
+    if !request.yes {
+        agree(&planned, output)?;
+    }
+    mark_all(&session, &whole, request.force)?;
+    erase_all(&session, &whole)?;
+    output.result("array-destroy", &planned, |output| tell(&planned, output));
+    tell_configured(&whole.name, output);
+    Ok(Exit::Done)
+}
+
+/// What would be erased.
+fn plan(session: &Session, whole: &Whole, dry_run: bool) -> Result<Destroyed, CliError> {
+    let mut drives = Vec::new();
+    for array in &whole.shards {
+        let shard = array.membership.config.shard;
+        for (named, verdict) in array.drives.iter().zip(&array.verdicts) {
+            let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+            let zones = session.executor.run(named.drive.report()).map_err(failed)?;
+            let blocks = zones.iter().map(|info| u64::from(info.write_pointer.0)).sum::<u64>();
+            drives.push(Erased {
+                drive: named.label.clone(),
+                shard: (whole.of > 1).then(|| shard.number()),
+                slot: match verdict.role {
+                    DriveRole::Member { slot, .. } => Some(slot.0),
+                    _ => None,
+                },
+                written_bytes: blocks * BLOCK_BYTES as u64,
+            });
+        }
+    }
+    let given: usize = whole.shards.iter().map(|array| array.drives.len()).sum();
+    assert_eq!(drives.len(), given, "every drive that is erased is shown");
+    Ok(Destroyed {
+        name: whole.name.clone(),
+        uuid: whole.uuid.to_string(),
+        size_bytes: whole.size_bytes(),
+        written_bytes: drives.iter().map(|drive| drive.written_bytes).sum(),
+        drives,
+        dry_run,
+    })
+}
+
+fn tell(planned: &Destroyed, output: &Output) {
+    let Destroyed { name, uuid, size_bytes, written_bytes, drives, dry_run } = planned;
+    let done = if *dry_run { "would be destroyed" } else { "destroyed" };
+    let size = size_bytes.map(|size| format!("volume of {}, ", bytes(size))).unwrap_or_default();
+    output.line(format_args!("{name} {done}: {size}{} on media · {uuid}", bytes(*written_bytes)));
+    let word = |number: Option<u8>| number.map_or("-".to_owned(), |number| number.to_string());
+    let with_shards = drives.iter().any(|drive| drive.shard.is_some());
+    let row = |drive: &Erased| {
+        let shard = with_shards.then(|| word(drive.shard));
+        let rest = [word(drive.slot), drive.drive.clone(), bytes(drive.written_bytes)];
+        shard.into_iter().chain(rest).collect()
+    };
+    let rows: Vec<_> = drives.iter().map(row).collect();
+    let headings = ["shard", "slot", "drive", "written"];
+    let headings = if with_shards { &headings[..] } else { &headings[1..] };
+    table(headings, &rows).iter().for_each(|line| output.line(format_args!("  {line}")));
+}
+
+/// Has the operator agree.
+fn agree(planned: &Destroyed, output: &Output) -> Result<(), CliError> {
+    if !io::stdin().is_terminal() || output.json() {
+        let Destroyed { name, written_bytes, drives, .. } = planned;
+        let (count, written) = (drives.len(), bytes(*written_bytes));
+        let what = format!("array {name} with its {count} drives ({written} on media)");
+        return Err(LifecycleError::NotAgreed { what }.into());
+    }
+    let Destroyed { name, drives, .. } = planned;
+    for Erased { drive, written_bytes, .. } in drives {
+        output.warning(format_args!("{drive}: {} will be erased", bytes(*written_bytes)));
+    }
+    confirm(name)
+}
+
+/// Marks all members. Those that cannot be marked are left out by force only.
+fn mark_all(session: &Session, whole: &Whole, force: bool) -> Result<(), CliError> {
+    let problems = session.executor.run(of_each(whole, mark));
+    match problems.is_empty() || force {
+        true => Ok(()),
+        false => Err(LifecycleError::NotMarked { problems }.into()),
+    }
+}
+
+/// Erases all members that are marked.
+fn erase_all(session: &Session, whole: &Whole) -> Result<(), CliError> {
+    let problems = session.executor.run(of_each(whole, async |array, named| {
+        // Without a mark it is not erased: a crash could leave it as a member of others.
+        mark(array, named).await?;
+        erase(array, named).await
+    }));
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(LifecycleError::NotErased { problems }.into()),
+    }
+}
+
+/// Does something to all drives at once; returns the problems.
+async fn of_each(
+    whole: &Whole,
+    work: impl AsyncFn(&OneArray, &NamedDrive) -> Result<(), DestroyError>,
+) -> Vec<String> {
+    let drives =
+        whole.shards.iter().flat_map(|array| array.drives.iter().map(move |it| (array, it)));
+    let work = &work;
+    let done = join_all(drives.map(async |(array, named)| {
+        work(array, named).await.err().map(|error| format!("{}: {error}", named.label))
+    }));
+    done.await.into_iter().flatten().collect()
+}
+
+async fn mark(array: &OneArray, named: &NamedDrive) -> Result<(), DestroyError> {
+    let uuid = array.membership.config.array;
+    match array.is_zoned() {
+        true => raizn::mark_destroyed(&*named.drive, uuid).await,
+        false => records::mark_destroyed(&*named.member, uuid).await,
+    }
+}
+
+async fn erase(array: &OneArray, named: &NamedDrive) -> Result<(), DestroyError> {
+    let uuid = array.membership.config.array;
+    match array.is_zoned() {
+        true => raizn::erase_destroyed(&(named.drive.clone() as _), uuid).await,
+        false => records::erase_destroyed(&named.member, uuid).await,
+    }
+}
