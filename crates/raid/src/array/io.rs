@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use futures_util::FutureExt;
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, Command, Completion, Payload, ReportOptions, Status, ZoneAction, ZoneAddress,
     ZoneId, ZoneInfo, ZoneState, ZonedDevice, ZonedDeviceExt, is_zero,
@@ -149,8 +150,8 @@ pub(crate) trait MemberIo: Members {
         result
     }
 
-    /// Finishes a zone of a member's drive, and records the outcome. A failed finish is retried: a
-    /// second one does no harm, and the zone would stay active.
+    /// Finishes a zone of a member's drive, and records the outcome. A failed finish is retried
+    /// after a while: a second one does no harm, and the zone would stay active.
     ///
     /// # Errors
     /// The drive's status.
@@ -162,16 +163,20 @@ pub(crate) trait MemberIo: Members {
     ) -> Result<(), Status> {
         let before = self.failures_before(column);
         let mut result = device.manage(zone, ZoneAction::Finish).await;
-        for _ in 1..FINISH_TRIES {
-            match result {
-                Err(status) if !(status.is_fatal() || status.is_of_zone_state()) => {
-                    mark(Mark::FinishRetried);
-                    result = device.manage(zone, ZoneAction::Finish).await;
-                }
-                _ => break,
+        for pause in FINISH_PAUSES {
+            let may_pass = |status: Status| {
+                !(status.is_fatal() || status.is_of_zone_state() || is_of_command(status))
+            };
+            if !result.is_err_and(may_pass) {
+                break;
             }
+            mark(Mark::FinishRetried);
+            self.handle().sleep(pause).await;
+            result = device.manage(zone, ZoneAction::Finish).await;
         }
-        self.note_write(column, device, before, result);
+        if !result.is_err_and(is_of_command) {
+            self.note_write(column, device, before, result);
+        }
         result
     }
 }
@@ -181,8 +186,9 @@ impl<V: ArrayVolume> MemberIo for V {}
 /// Attempts at resetting a zone.
 const RESET_TRIES: u32 = 3;
 
-/// Attempts at finishing a zone.
-const FINISH_TRIES: u32 = 3;
+/// Pauses before a finish is tried again. A controller that is being reset, for which the kernel
+/// ends commands, may take as long.
+const FINISH_PAUSES: [Nanos; 2] = [Nanos::from_millis(50), Nanos::from_millis(800)];
 
 /// A read of a member that did not complete on submit.
 pub(crate) struct Asked {
@@ -219,4 +225,11 @@ pub(crate) fn is_blank(read: &Result<Payload, Status>) -> bool {
 pub(crate) fn is_answer(status: Status) -> bool {
     use Status::{Deallocated, LbaOutOfRange, UnrecoveredRead, ZoneBoundary, ZoneOffline};
     matches!(status, UnrecoveredRead | Deallocated | ZoneOffline | LbaOutOfRange | ZoneBoundary)
+}
+
+/// Whether a drive finds fault with a command, or has no resources for it: nothing is said about
+/// the drive or the zone.
+pub(crate) fn is_of_command(status: Status) -> bool {
+    use Status::{InvalidField, InvalidZoneOperation, TooManyActive, TooManyOpen};
+    matches!(status, InvalidField | InvalidZoneOperation | TooManyActive | TooManyOpen)
 }

@@ -687,6 +687,10 @@ marks! {
     ZonedFinishedForRanges = "zoned.finished_for_ranges",
     /// Zoned volume: a start finishes a zone for want of active zones.
     ZonedFinishedForActive = "zoned.finished_for_active",
+    /// Zoned volume: a drive gives no answer about blocks of its parity log.
+    ZonedLogUnread = "zoned.log_unread",
+    /// Zoned volume: a complete zone is finished on record before it gets junk, or by a start.
+    ZonedFinishedWithJunk = "zoned.finished_with_junk",
     /// Zoned volume: a parity log has records of a mount that does not count.
     ZonedOtherMount = "zoned.other_mount",
     /// Zoned volume: a block goes to the parity log, since its place holds junk.

@@ -6,7 +6,9 @@
 //!    the block from the log.
 //!
 //! A start takes a zone to end before a place with junk whose block is neither in the log nor can
-//! be reconstructed. So the place is named only once the block is durable.
+//! be reconstructed. So the place is named only once the block is durable. A zone that is complete
+//! is *finished* in the same record: then no start looks for its end, and the loss of a block in
+//! the log is not that of all blocks behind it.
 
 use std::rc::Rc;
 
@@ -15,6 +17,7 @@ use zoneweave_zoned::ZonedDevice;
 use crate::array::health::Members;
 use crate::array::repair::scrub::ScrubUnits;
 use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::log_record::LogKind;
@@ -57,12 +60,18 @@ impl Core {
         self.start_log_writer(column);
         self.logged(column, &operation).await;
         self.membership_settled().await;
+        let is_complete = self.is_durably_complete(zone).await?;
         if !self.is_of_member(column, &device) {
             return Ok(Relocated::MemberLost);
         }
         {
             let mut state = self.state.borrow_mut();
-            let junk = &mut state.logical[zone as usize].record.junk;
+            let logical = &mut state.logical[zone as usize];
+            if is_complete && logical.record.finished.is_none() {
+                mark(Mark::ZonedFinishedWithJunk);
+                logical.record.finished = Some(self.layout.zone_blocks());
+            }
+            let junk = &mut logical.record.junk;
             let (mut own, mut others): (Vec<_>, Vec<_>) =
                 junk.iter().copied().partition(|junk| junk.column == column);
             own.push(Junk { column, start: at, end: at + 1 });
@@ -74,6 +83,18 @@ impl Core {
             self.record_zone(zone).await?;
         }
         Ok(Relocated::Moved)
+    }
+
+    /// Whether a zone is complete, and durable so: only then may it be finished on record.
+    async fn is_durably_complete(self: &Rc<Self>, zone: u32) -> Result<bool, StopReason> {
+        let (is_complete, is_finished) = {
+            let logical = &self.state.borrow().logical[zone as usize];
+            (logical.completed == self.layout.zone_blocks(), logical.record.finished.is_some())
+        };
+        if is_complete && !is_finished {
+            self.flush_members().await?;
+        }
+        Ok(is_complete)
     }
 
     /// Waits until a member's log has the records of an operation, durably.

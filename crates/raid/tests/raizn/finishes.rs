@@ -3,6 +3,7 @@
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::raizn::Volume;
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAction, ZoneId, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
@@ -13,25 +14,26 @@ use super::drives::{FIRST_COLUMN, UNIT, create_on, drives, executor, start, writ
 const CAPACITY: u32 = 241;
 
 /// Fails finishes of a member, so many in a row, while a zone is filled and another one finished.
-/// Returns whether the member is in service afterwards.
-fn finished_in_spite_of(failures: u64) -> (Vec<RamDrive>, bool) {
+/// Returns whether the member is in service afterwards, and how long it took.
+fn finished_in_spite_of(failures: u64, status: Status) -> (Vec<RamDrive>, bool, Nanos) {
     let drives = drives(OobKind::Separate, CAPACITY);
     let executor = executor();
     let handle = executor.handle();
-    let online = executor.run(async {
+    let (online, took) = executor.run(async {
         create_on(&drives, &handle, UNIT).await;
         let volume = start(&drives, &handle).await;
         for zone in 0..2 {
             let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish));
             let finish = finish.in_zone(ZoneId(FIRST_COLUMN + zone)).times(failures);
-            drives[0].inject(finish, FaultAction::Fail(Status::WriteFault));
+            drives[0].inject(finish, FaultAction::Fail(status));
         }
+        let begun = handle.now();
         fill(&volume).await;
-        let online = volume.status().members[0].online;
+        let (online, took) = (volume.status().members[0].online, handle.now().since(begun));
         volume.close().await;
-        online
+        (online, took)
     });
-    (drives, online)
+    (drives, online, took)
 }
 
 async fn fill(volume: &Volume) {
@@ -43,8 +45,10 @@ async fn fill(volume: &Volume) {
 
 #[test]
 fn a_finish_that_fails_is_repeated() {
-    let (drives, online) = finished_in_spite_of(2);
+    let (drives, online, took) = finished_in_spite_of(2, Status::WriteFault);
     assert!(online);
+    // A controller that is being reset fails three commands in no time.
+    assert!(took > Nanos::from_secs(1), "it took {took}");
     for drive in &drives {
         for zone in 0..2 {
             assert_eq!(drive.zone(ZoneId(FIRST_COLUMN + zone)).state, ZoneState::Full);
@@ -55,6 +59,16 @@ fn a_finish_that_fails_is_repeated() {
 /// It kept an active zone for each, until it refused writes and superblock records.
 #[test]
 fn a_member_that_finishes_no_zone_is_evicted() {
-    let (_, online) = finished_in_spite_of(u64::MAX);
+    let (_, online, _) = finished_in_spite_of(u64::MAX, Status::WriteFault);
     assert!(!online);
+}
+
+/// The drives of a volume would all be evicted, one after the other.
+#[test]
+fn a_member_that_finds_fault_with_the_command_is_not_evicted() {
+    for status in [Status::InvalidField, Status::TooManyActive] {
+        let (drives, online, _) = finished_in_spite_of(u64::MAX, status);
+        assert!(online, "{status}");
+        assert!(drives[0].zone(ZoneId(FIRST_COLUMN)).state.is_active());
+    }
 }

@@ -21,7 +21,7 @@ async fn info(volume: &Volume, zone: u32) -> ZoneInfo {
 
 /// Writes a zone to the end of a stripe, and then stripes of which the drive `on` alone stores its
 /// part; then the process is killed. Returns the zone's state if it is full.
-fn leave_junk(
+pub(super) fn leave_junk(
     drives: &[RamDrive],
     zone: u32,
     stripe: u32,

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::io::is_answer;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::Mount;
@@ -34,13 +35,15 @@ pub(crate) struct LogScan {
     pub(crate) used: BTreeSet<usize>,
     /// Zones with any block, by index.
     pub(crate) written: BTreeSet<usize>,
+    /// Why blocks were not read, of which the drive has said nothing: a later start may find them.
+    pub(crate) unread: Option<Status>,
 }
 
 impl Core {
     /// Reads a member's parity log.
     ///
     /// # Errors
-    /// If the drive does not report its zones.
+    /// If the drive does not report its zones, or is gone.
     pub(crate) async fn scan_log(
         &self,
         device: &dyn ZonedDevice,
@@ -58,7 +61,14 @@ impl Core {
             for first in (0..written).step_by(READ_BLOCKS as usize) {
                 let count = READ_BLOCKS.min(written - first);
                 let at = ZoneAddress::new(zone, first);
-                blocks.extend(read_blocks(device, at, count).await);
+                for read in read_blocks(device, at, count).await {
+                    match read {
+                        Err(status) if status.is_fatal() => return Err(status),
+                        Err(status) if !is_answer(status) => scan.unread = Some(status),
+                        _ => {}
+                    }
+                    blocks.push(read.ok());
+                }
                 // Records of other mounts are not worth reading on.
                 if first == 0 && !self.is_published(&blocks, published) {
                     blocks.clear();
@@ -130,15 +140,19 @@ impl Core {
     }
 }
 
-/// Blocks of a zone; `None` for unreadable ones.
-async fn read_blocks(device: &dyn ZonedDevice, at: ZoneAddress, count: u32) -> Vec<Option<Bytes>> {
+/// Blocks of a zone, or why each was not read.
+async fn read_blocks(
+    device: &dyn ZonedDevice,
+    at: ZoneAddress,
+    count: u32,
+) -> Vec<Result<Bytes, Status>> {
     if let Ok(payload) = device.read_in_pieces(at, BlockCount(count)).await {
-        return payload.iter_blocks().map(Some).collect();
+        return payload.iter_blocks().map(Ok).collect();
     }
     let mut blocks = Vec::with_capacity(count as usize);
     for offset in at.offset.0..at.offset.0 + count {
         let read = device.read(ZoneAddress::new(at.zone, offset), BlockCount(1)).await;
-        blocks.push(read.ok().map(|payload| payload.block(0)));
+        blocks.push(read.map(|payload| payload.block(0)));
     }
     blocks
 }

@@ -8,8 +8,8 @@ use thiserror::Error;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
 use zoneweave_zoned::{
-    Geometry, ImportError, ZoneAttributes, ZoneInfo, ZoneOffset, ZoneRecord as ZoneStateRecord,
-    ZoneSet, ZoneState,
+    Geometry, ImportError, Status, ZoneAttributes, ZoneInfo, ZoneOffset,
+    ZoneRecord as ZoneStateRecord, ZoneSet, ZoneState,
 };
 
 use crate::array::error::AssemblyError;
@@ -26,6 +26,7 @@ use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
+use crate::instrument::marks::{Mark, mark_if};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::format::zone_record::ZoneRecord;
@@ -36,6 +37,7 @@ use crate::raizn::recover::log_scan::LogScan;
 use crate::raizn::recover::repair::{Leftover, report};
 use crate::raizn::volume::Volume;
 use crate::raizn::zone::LogicalZone;
+use crate::scheme::{Column, ColumnSet};
 
 /// How to start a zoned volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -74,6 +76,17 @@ pub enum OpenError {
     /// Members failed while the volume was being recovered.
     #[error("the volume cannot be started: {0}")]
     Stopped(StopReason),
+    /// Drives do not say what their parity logs hold.
+    #[error(
+        "the volume cannot be started: the parity log of slot {slot} was not read ({status}), and \
+         too few other drives are there to do without it: start it again once the drive answers"
+    )]
+    LogUnread {
+        /// The slot.
+        slot: Column,
+        /// How the drive failed a read.
+        status: Status,
+    },
     /// The states of the zones contradict each other.
     #[error("the volume cannot be started: {0}")]
     Zones(#[from] ImportError),
@@ -251,6 +264,7 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
             _ => {}
         }
     }
+    check_logs(core, &logs)?;
     let mut leftovers = Vec::new();
     for zone in 0..core.layout.zones() {
         leftovers.push(core.recover_zone(zone, &reports, &logs).await);
@@ -275,6 +289,22 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
     let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
     core.state.borrow_mut().zones = zones;
     Ok(())
+}
+
+/// Checks that the volume can do without what was not read of parity logs. A start decides how far
+/// zones are readable, for good.
+fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), OpenError> {
+    let scheme = core.layout.scheme();
+    let unread = || scheme.iter().zip(logs).filter_map(|(slot, log)| Some((slot, log.unread?)));
+    let of_unread: ColumnSet = unread().map(|(slot, _)| slot).collect();
+    let lost = core.state.borrow().array.lost_members();
+    mark_if(Mark::ZonedLogUnread, || !of_unread.is_empty());
+    match unread().next() {
+        Some((slot, status)) if !scheme.survives(lost.union(of_unread)) => {
+            Err(OpenError::LogUnread { slot, status })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The states of the zones, as users see them.

@@ -337,6 +337,11 @@ impl Core {
         let partial = readable.stripes.into_iter().filter(|stripe| stripe.stripe == last);
         logical.stripes = partial.collect();
         if tail.finished.is_none() {
+            // Its repairs are durable before its record is.
+            if end == layout.zone_blocks() && !logical.record.junk.is_empty() {
+                mark(Mark::ZonedFinishedWithJunk);
+                logical.record.finished = Some(end);
+            }
             return Leftover::Nothing;
         }
         let rest = end - layout.stripe_start(last);

@@ -10,7 +10,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::health::Members;
-use crate::array::io::MemberIo;
+use crate::array::io::{MemberIo, is_of_command};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
@@ -173,8 +173,8 @@ impl Core {
 
     /// Finishes a member's zone, so that it takes no active zone of the drive. A member that does
     /// not do so is evicted: with every such zone it has one less for the others, until it refuses
-    /// writes and superblock records. Where the redundancy does not cover that, the zone stays
-    /// active: its data can be read.
+    /// writes and superblock records. Where the redundancy does not cover that, or the drive finds
+    /// fault with the command, the zone stays active: its data can be read.
     pub(crate) async fn finish_column(
         self: &Rc<Self>,
         column: Column,
@@ -186,6 +186,7 @@ impl Core {
         // A zone that is read-only or offline is not active.
         if let Err(status) = finished
             && !status.is_of_zone_state()
+            && !is_of_command(status)
             && self.is_of_member(column, device)
         {
             mark(Mark::ZonedFinishRefused);
