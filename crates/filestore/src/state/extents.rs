@@ -450,15 +450,19 @@ impl ExtentMap {
         true
     }
 
-    /// Merges neighbours among the extents `first..end`.
+    /// Merges neighbours among the extents `first..end`; those behind stay where they are if nothing
+    /// is merged, as a relocated zone may have thousands of a file.
     fn coalesce(&mut self, first: usize, end: usize) {
-        let end = end.min(self.extents.len());
-        let tail = self.extents.split_off(first);
-        for (index, extent) in tail.into_iter().enumerate() {
-            if first + index < end && index > 0 {
-                self.add(extent, false);
+        let layout = self.layout;
+        let (mut at, mut end) = (first + 1, end.min(self.extents.len()));
+        while at < end {
+            let (before, behind) = self.extents.split_at_mut(at);
+            let last = before.last_mut().expect("an extent is before it");
+            if last.try_merge(&behind[0], layout, false) {
+                self.extents.remove(at);
+                end -= 1;
             } else {
-                self.extents.push(extent);
+                at += 1;
             }
         }
     }
