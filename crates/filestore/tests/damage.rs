@@ -2,7 +2,8 @@
 
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_filestore::format::{BlockLayout, Entry, MetadataRecord, Part, RecordBuilder};
-use zoneweave_filestore::{FileStore, Hints, OpenError, StoreError};
+use zoneweave_filestore::policy::DualPoolPolicy;
+use zoneweave_filestore::{FileStore, Hints, Lifetime, OpenError, OpenOptions, StoreError};
 use zoneweave_runtime::{Executor, Random, VirtualTime};
 use zoneweave_zoned::{BlockCount, OobKind, Payload, ZoneAddress, ZoneId};
 
@@ -290,4 +291,35 @@ fn forge(records: &[MetadataRecord], block: usize, random: &mut Random) -> Optio
     let fits = record.entries.iter().all(|entry| builder.push(entry));
     let part: Part = record.part;
     fits.then(|| builder.payload(UUID, record.sequence, part, true))
+}
+
+/// A zone of cold files that lags in wear and has a damaged block stays as it is: copies of its other
+/// blocks would be written for nothing.
+#[test]
+pub(crate) fn a_zone_with_a_damaged_block_is_not_levelled_in_part() {
+    let drive = drive(geometry(14, 6, OobKind::Separate));
+    format(&drive);
+    let write = async |store: &FileStore, path: &str, lifetime, seed, blocks: usize| {
+        let file = store.create(path, Hints { lifetime, ..Hints::default() }).await.unwrap();
+        file.append(&bytes(seed, 0, blocks * 4096)).await.unwrap();
+        file.close().await.unwrap();
+    };
+    run(&drive, async |store, _| write(&store, "/cold", Lifetime::Extreme, 1, 40).await);
+    let cold = (2..14).map(ZoneId).find(|zone| drive.zone(*zone).write_pointer.0 == 16).unwrap();
+    flip(&drive, ZoneAddress::new(cold, 11));
+    let options = OpenOptions { policy: Box::new(DualPoolPolicy::new(0)), ..options() };
+    run_with(&drive, options, async |store, _, _| {
+        let live = |store: &FileStore| {
+            store.zones().iter().find(|zone| zone.zone == cold).map(|zone| zone.live)
+        };
+        let before = live(&store);
+        for round in 0..200 {
+            write(&store, "/hot", Lifetime::Medium, round, 12).await;
+        }
+        assert_eq!(live(&store), before, "no block has left the zone");
+        let mut block = vec![0; 4096];
+        let reader = store.open_file("/cold").unwrap();
+        assert_eq!(reader.read_at(0, &mut block).await, Ok(4096));
+        assert_eq!(block, bytes(1, 0, 4096));
+    });
 }

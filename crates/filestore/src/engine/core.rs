@@ -13,11 +13,8 @@ use crate::error::{StopReason, StoreError};
 use crate::format::{BlockLayout, Entry, Superblock};
 use crate::ids::{FileId, Incarnation};
 use crate::policy::Policy;
-use crate::state::snapshot::snapshot_bytes;
+use crate::state::snapshot::{EXTENT_BYTES_MOST, extent_bytes, spare_bytes};
 use crate::state::{BlockRun, Namespace, Phase, ZoneTable};
-
-/// Writes between two computations of the size of the metadata. Each adds an extent at most.
-const WRITES_UNCHECKED: u32 = 256;
 
 /// An open store.
 pub(crate) struct Core {
@@ -68,8 +65,8 @@ pub(crate) struct State {
     pub(crate) stopped: Option<StopReason>,
     pub(crate) reclaim: Reclaim,
     pub(crate) counters: Counters,
-    /// Writes since the size of the metadata was computed.
-    pub(crate) writes_unchecked: u32,
+    /// Bytes that the extents of all files take in a snapshot, at most.
+    pub(crate) extent_bytes_most: u64,
 }
 
 /// What the journal task writes next.
@@ -134,8 +131,10 @@ pub(crate) struct Reclaim {
     /// Writes that wait for space.
     pub(crate) waiting: u32,
     /// Zones that could not be relocated, and whether for damage. The others are tried again after
-    /// the next reset.
+    /// the next change.
     pub(crate) given_up: BTreeMap<ZoneId, bool>,
+    /// Writes that became part of a file, records, and resets, so far.
+    pub(crate) changes: u64,
     /// The zone that the policy chose to move the files of.
     pub(crate) levelled: Option<ZoneId>,
 }
@@ -220,26 +219,26 @@ impl State {
         self.stopped.map_or(Ok(()), |reason| Err(StoreError::Stopped(reason)))
     }
 
+    /// Looks at all files only if those that were added since may have made the difference.
+    ///
     /// # Errors
     /// If a snapshot would become too large.
-    pub(crate) fn check_metadata(&self, limits: &Limits) -> Result<(), StoreError> {
+    pub(crate) fn check_metadata(&mut self, limits: &Limits) -> Result<(), StoreError> {
         // Every zone may be listed, and each writer adds an extent for each of its writes.
         let writers = u32::try_from(self.writers.len()).expect("a limited number");
         let spare = self.superblock.zones.saturating_add(4 * writers);
-        if snapshot_bytes(&self.namespace, spare) > limits.snapshot_bytes {
-            return Err(StoreError::MetadataFull);
-        }
-        Ok(())
-    }
-
-    /// As [`State::check_metadata`], now and then: it looks at every file.
-    pub(crate) fn check_metadata_at_times(&mut self, limits: &Limits) -> Result<(), StoreError> {
-        self.writes_unchecked += 1;
-        if self.writes_unchecked < WRITES_UNCHECKED {
+        let beside = spare_bytes(spare) + self.namespace.name_bytes();
+        let fits = |extents: u64| extents.saturating_add(beside) <= limits.snapshot_bytes;
+        if fits(self.extent_bytes_most) {
             return Ok(());
         }
-        self.writes_unchecked = 0;
-        self.check_metadata(limits)
+        self.extent_bytes_most = extent_bytes(&self.namespace);
+        if fits(self.extent_bytes_most) { Ok(()) } else { Err(StoreError::MetadataFull) }
+    }
+
+    /// Counts extents that files have got.
+    pub(crate) fn add_extents(&mut self, count: u64) {
+        self.extent_bytes_most = self.extent_bytes_most.saturating_add(count * EXTENT_BYTES_MOST);
     }
 
     /// Empty zones.

@@ -147,6 +147,7 @@ impl Core {
             self.journal_moved.open();
             self.space_changed.open();
             self.reset_unneeded();
+            self.retry_reclaim();
             self.run_reclaim();
         }
     }

@@ -260,7 +260,9 @@ impl State {
         };
         let nothing_comes = !self.zones.iter().any(|(_, entry)| is_coming(entry))
             && self.journal.items.iter().all(|item| item.freed.is_empty());
-        let reclaims = self.reclaim.is_running || self.victim(true).is_some();
+        // What cannot be relocated before a write ends can be then.
+        let is_retried = !is_idle && self.reclaim.given_up.values().any(|is_damaged| !is_damaged);
+        let reclaims = self.reclaim.is_running || is_retried || self.victim(true).is_some();
         nothing_comes && (is_relocation || !reclaims)
     }
 }

@@ -10,7 +10,7 @@ use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, OOB_BYTES, Payload, ZoneAddress, ZoneId,
 };
 
-use super::core::{Core, Pin, State, Ticket};
+use super::core::{Core, Pin, Reclaim, State, Ticket};
 use super::place::Place;
 use crate::error::StoreError;
 use crate::format::{Entry, Tag};
@@ -18,7 +18,7 @@ use crate::hint::Lifetime;
 use crate::ids::{FileId, Incarnation};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::policy::{Need, UsedZone, Wear};
+use crate::policy::{EmptyZone, Need, UsedZone, Wear};
 use crate::state::extents::ExtentMap;
 use crate::state::{BlockRun, Phase, Piece, Zone};
 
@@ -46,6 +46,16 @@ struct Copied {
     to: ZoneAddress,
     /// The lifetime that its place was chosen for.
     lifetime: Lifetime,
+}
+
+impl Reclaim {
+    /// Something changed. Returns whether zones that were given up may be relocated now.
+    pub(crate) fn forget_given_up(&mut self) -> bool {
+        let all = self.given_up.len();
+        self.given_up.retain(|_, is_damaged| *is_damaged);
+        self.changes += 1;
+        self.given_up.len() < all
+    }
 }
 
 impl State {
@@ -92,7 +102,10 @@ impl State {
         });
         let used: Vec<_> = used.collect();
         let wear = self.wear();
-        self.reclaim.levelled = self.policy.pick_used(&used, &wear);
+        let empty = self.zones.iter().filter(|(_, entry)| entry.phase == Phase::Empty);
+        let empty = empty.map(|(zone, entry)| EmptyZone { zone, resets: entry.resets });
+        let empty: Vec<_> = empty.collect();
+        self.reclaim.levelled = self.policy.pick_used(&used, &empty, &wear);
         self.reclaim.levelled
     }
 
@@ -142,6 +155,17 @@ impl Core {
         self.handle.spawn_alone("relocation", self.clone().reclaim());
     }
 
+    /// A write is part of a file, or a record durable: zones may be relocated that were given up for
+    /// another reason than damage.
+    pub(crate) fn retry_reclaim(self: &Rc<Self>) {
+        let retries = self.state_mut().reclaim.forget_given_up();
+        if retries {
+            mark(Mark::RelocationRetried);
+            self.run_reclaim();
+            self.space_changed.open();
+        }
+    }
+
     async fn reclaim(self: Rc<Self>) {
         loop {
             let victim = {
@@ -162,15 +186,33 @@ impl Core {
                 victim
             };
             let Some((victim, reason)) = victim else { break };
-            if let Err(error) = self.relocate(victim, reason).await {
-                let is_damaged =
-                    matches!(error, StoreError::Damaged { .. } | StoreError::Unreadable { .. });
-                self.state_mut().reclaim.given_up.insert(victim, is_damaged);
-            }
+            let begun = {
+                let state = self.state();
+                (state.reclaim.changes, state.zones.get(victim).live)
+            };
+            let relocated = self.relocate(victim, reason).await;
+            self.note_relocated(victim, begun, &relocated);
             self.reset_unneeded();
             self.until_reset(victim).await;
         }
         self.space_changed.open();
+    }
+
+    /// Gives up a zone that failed, or whose live blocks cannot move yet: those of writes that are
+    /// not part of a file, as one before them waits for space. Others come first. If something has
+    /// changed since `begun`, they may move now.
+    fn note_relocated(&self, zone: ZoneId, begun: (u64, u32), relocated: &Result<(), StoreError>) {
+        let is_damaged =
+            matches!(relocated, Err(StoreError::Damaged { .. } | StoreError::Unreadable { .. }));
+        let mut state = self.state_mut();
+        let Zone { phase, live, .. } = *state.zones.get(zone);
+        let is_stuck = phase == Phase::Sealed && live > 0 && begun == (state.reclaim.changes, live);
+        if is_stuck {
+            mark(Mark::RelocationStuck);
+        }
+        if relocated.is_err() || is_stuck {
+            state.reclaim.given_up.insert(zone, is_damaged);
+        }
     }
 
     /// Waits until a relocated zone is empty, or in use for another reason.
@@ -200,6 +242,13 @@ impl Core {
         };
         let mut copied = Vec::new();
         let copies = self.copy_all(zone, (incarnation, reason), &mut copied).await;
+        if reason == Reason::Wear && copies.is_err() {
+            // The zone stays in use, so each copy would be a write for nothing, and half of its
+            // files would be where only cold ones should be.
+            mark(Mark::LevellingGivenUp);
+            self.drop_copies(&copied);
+            return copies;
+        }
         if !mutant(Mutant::MoveBeforeFlush)
             && let Err(status) = self.make_durable().await
         {
@@ -387,6 +436,8 @@ impl Core {
                 let at = block_at(to, blocks.index());
                 state.zones.free(BlockRun { at, blocks: BlockCount(from.blocks.0 - blocks.0) });
             }
+            // Its ends may split one extent each.
+            state.add_extents(2);
             if moved.is_none() {
                 mark(Mark::RelocationStale);
                 continue;

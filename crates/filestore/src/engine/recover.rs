@@ -168,7 +168,7 @@ impl Core {
             stopped: None,
             reclaim: Reclaim::default(),
             counters: Counters::default(),
-            writes_unchecked: 0,
+            extent_bytes_most: u64::MAX,
         };
         let core = Self::new(Parts {
             handle,

@@ -42,7 +42,8 @@ impl Core {
         {
             let mut state = self.state_mut();
             // There is more space: others may be relocated that were given up for want of it.
-            state.reclaim.given_up.retain(|other, is_damaged| *is_damaged && *other != zone);
+            state.reclaim.given_up.remove(&zone);
+            state.reclaim.forget_given_up();
             if mutant(Mutant::ReadersNotAwaited) {
                 state.zones.get_mut(zone).readers = 0;
             }

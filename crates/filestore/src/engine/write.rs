@@ -116,7 +116,7 @@ impl Core {
                 self.writes_ended.wait().await;
                 self.check_writer(file)?;
             }
-            let has_room = self.state_mut().check_metadata_at_times(&self.limits);
+            let has_room = self.state_mut().check_metadata(&self.limits);
             if let Err(error) = has_room {
                 self.fail_writer(file, &error);
                 return Err(error);
@@ -288,6 +288,7 @@ impl Core {
             self.start_sealing(place.at.zone);
         }
         self.end_if_closed(span.file);
+        self.retry_reclaim();
         self.writes_ended.open();
     }
 
@@ -474,6 +475,7 @@ impl State {
     /// Adds the bytes of writes that are done to the file, up to the first that is not.
     fn absorb(&mut self, id: FileId, is_volatile: bool) {
         let Some(writer) = self.writers.get_mut(&id) else { return };
+        let mut added = 0;
         let node = self.namespace.file_mut(id).expect("the file is open");
         while let Some(next) = writer.pending.first_entry()
             && next.get().is_done
@@ -481,11 +483,13 @@ impl State {
             assert!(*next.key() == node.extents.length(), "bytes of {id} are missing");
             let pending = next.remove();
             node.extents.push(pending.bytes, pending.run);
+            added += 1;
             let length = node.extents.length();
             let by_fua = pending.durable_from.is_some_and(|from| from <= node.durable);
             if by_fua || !is_volatile {
                 node.durable = length;
             }
         }
+        self.add_extents(added);
     }
 }

@@ -54,6 +54,12 @@ marks! {
     Relocated,
     /// The files of a zone that lags behind in wear are moved.
     WearLevelled,
+    /// A zone that lags behind in wear has a block that cannot be read.
+    LevellingGivenUp,
+    /// A zone is given up as its blocks are of writes that are not part of a file yet.
+    RelocationStuck,
+    /// Zones are relocated again that were given up until a write ended.
+    RelocationRetried,
     /// A file was cut while its blocks were relocated, and the rest of them is in the copy.
     RelocatedInPart,
     /// A file changed while its blocks were relocated.

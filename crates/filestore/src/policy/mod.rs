@@ -147,8 +147,14 @@ pub trait Policy {
         false
     }
 
-    /// Chooses a zone whose files are to be moved to another one, if its wear asks for it.
-    fn pick_used(&mut self, _used: &[UsedZone], _wear: &Wear) -> Option<ZoneId> {
+    /// Chooses a zone whose files are to be moved to one of the empty zones, if its wear asks for
+    /// it.
+    fn pick_used(
+        &mut self,
+        _used: &[UsedZone],
+        _empty: &[EmptyZone],
+        _wear: &Wear,
+    ) -> Option<ZoneId> {
         None
     }
 

@@ -76,9 +76,15 @@ impl Policy for DualPoolPolicy {
         true
     }
 
-    /// The least worn one, if it lags behind the mean.
-    fn pick_used(&mut self, used: &[UsedZone], wear: &Wear) -> Option<ZoneId> {
+    /// The least worn one, if it lags behind the mean and behind the empty zone that its files
+    /// would get. Without the latter, cold files on a store whose worn zones are all full would
+    /// move from one little worn zone to another for ever.
+    fn pick_used(&mut self, used: &[UsedZone], empty: &[EmptyZone], wear: &Wear) -> Option<ZoneId> {
         let least = used.iter().min_by_key(|zone| zone.resets)?;
+        let most_worn = empty.iter().map(|zone| zone.resets).max()?;
+        if most_worn <= least.resets.saturating_add(self.lag) {
+            return None;
+        }
         let bound = (u128::from(least.resets) + u128::from(self.lag)) * wear.zones;
         (bound < wear.total).then_some(least.zone)
     }
@@ -132,13 +138,19 @@ mod tests {
             };
             (0..).zip(resets).map(zone).collect::<Vec<_>>()
         };
-        let pick = |lag, resets: &[u64]| {
+        let pick = |lag, resets: &[u64], empty: &[u64]| {
             let wear = resets.iter().copied().collect();
-            DualPoolPolicy::new(lag).pick_used(&used(resets), &wear).map(|zone| zone.0)
+            let empty = empty.iter().map(|resets| EmptyZone { zone: ZoneId(9), resets: *resets });
+            let empty: Vec<_> = empty.collect();
+            DualPoolPolicy::new(lag).pick_used(&used(resets), &empty, &wear).map(|zone| zone.0)
         };
-        assert_eq!(pick(4, &[9, 1, 9]), Some(1));
-        assert_eq!(pick(6, &[9, 1, 9]), None);
-        assert_eq!(pick(0, &[3, 3, 3]), None);
-        assert_eq!(pick(0, &[]), None);
+        assert_eq!(pick(4, &[9, 1, 9], &[9]), Some(1));
+        assert_eq!(pick(6, &[9, 1, 9], &[9]), None);
+        assert_eq!(pick(0, &[3, 3, 3], &[9]), None);
+        assert_eq!(pick(0, &[], &[9]), None);
+        // Worn zones are full of cold files already: the empty ones are as little worn.
+        assert_eq!(pick(4, &[90, 1, 90], &[2, 5]), None);
+        assert_eq!(pick(4, &[90, 1, 90], &[2, 6]), Some(1));
+        assert_eq!(pick(4, &[90, 1, 90], &[]), None);
     }
 }

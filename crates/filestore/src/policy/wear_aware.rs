@@ -78,7 +78,12 @@ impl Policy for WearAwarePolicy {
     }
 
     /// Of the searched level, a zone of the coldest files, with the least live data (algorithm 2).
-    fn pick_used(&mut self, used: &[UsedZone], wear: &Wear) -> Option<ZoneId> {
+    fn pick_used(
+        &mut self,
+        used: &[UsedZone],
+        _empty: &[EmptyZone],
+        wear: &Wear,
+    ) -> Option<ZoneId> {
         let searched = self.searched.take()?;
         let colder = used.iter().filter(|zone| {
             level_of(zone.resets, wear) == searched && hotness_of(zone.lifetime) > searched
@@ -203,12 +208,12 @@ mod tests {
         assert_eq!(pick(&mut policy, 1, &all, &[4]), Some(4));
         assert!(policy.moves_files());
         // The coldest of level 1, although fuller.
-        assert_eq!(policy.pick_used(&zones, &wear), Some(ZoneId(1)));
-        assert_eq!(policy.pick_used(&zones, &wear), None);
+        assert_eq!(policy.pick_used(&zones, &[], &wear), Some(ZoneId(1)));
+        assert_eq!(policy.pick_used(&zones, &[], &wear), None);
         let mut policy = WearAwarePolicy::new(Trigger::LessWorn);
         assert_eq!(pick(&mut policy, 1, &all, &[4]), Some(4));
         assert!(!policy.moves_files());
         assert_eq!(pick(&mut policy, 3, &all, &[2]), Some(2));
-        assert_eq!(policy.pick_used(&zones, &wear), Some(ZoneId(2)));
+        assert_eq!(policy.pick_used(&zones, &[], &wear), Some(ZoneId(2)));
     }
 }

@@ -77,13 +77,21 @@ pub(crate) fn extents(id: FileId, file: &FileNode, from: u64, to: u64) -> Vec<En
     stored.chunks(EXTENTS_MOST).map(entry).collect()
 }
 
-/// Bytes of entries that a snapshot takes, with `spare` more zones or extents.
+/// Bytes that one more extent adds to a snapshot, at most.
+pub(crate) const EXTENT_BYTES_MOST: u64 = EXTENT_BYTES + EXTENTS_ENTRY_BYTES;
+
+/// Bytes of so many more zones or extents in a snapshot.
 #[must_use]
-pub(crate) fn snapshot_bytes(namespace: &Namespace, spare: u32) -> u64 {
+pub(crate) fn spare_bytes(spare: u32) -> u64 {
+    u64::from(spare) * EXTENT_BYTES
+}
+
+/// Bytes that the extents of all files take in a snapshot.
+#[must_use]
+pub(crate) fn extent_bytes(namespace: &Namespace) -> u64 {
     let per_file = |(_, file): (FileId, &FileNode)| {
         let extents = file.extents.count() as u64;
         EXTENTS_ENTRY_BYTES * extents.div_ceil(EXTENTS_MOST as u64) + EXTENT_BYTES * extents
     };
-    let files: u64 = namespace.files().map(per_file).sum();
-    files + namespace.name_bytes() + u64::from(spare) * EXTENT_BYTES
+    namespace.files().map(per_file).sum()
 }
