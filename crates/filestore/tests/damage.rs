@@ -293,8 +293,8 @@ fn forge(records: &[MetadataRecord], block: usize, random: &mut Random) -> Optio
     fits.then(|| builder.payload(UUID, record.sequence, part, true))
 }
 
-/// A zone of cold files that lags in wear and has a damaged block stays as it is: copies of its other
-/// blocks would be written for nothing.
+/// A zone of cold files that lags in wear and has a damaged block stays as it is: copies of its
+/// other blocks would be written for nothing.
 #[test]
 pub(crate) fn a_zone_with_a_damaged_block_is_not_levelled_in_part() {
     let drive = drive(geometry(14, 6, OobKind::Separate));

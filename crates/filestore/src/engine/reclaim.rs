@@ -155,8 +155,8 @@ impl Core {
         self.handle.spawn_alone("relocation", self.clone().reclaim());
     }
 
-    /// A write is part of a file, or a record durable: zones may be relocated that were given up for
-    /// another reason than damage.
+    /// A write is part of a file, or a record durable: zones may be relocated that were given up
+    /// for another reason than damage.
     pub(crate) fn retry_reclaim(self: &Rc<Self>) {
         let retries = self.state_mut().reclaim.forget_given_up();
         if retries {

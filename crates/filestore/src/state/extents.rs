@@ -450,8 +450,8 @@ impl ExtentMap {
         true
     }
 
-    /// Merges neighbours among the extents `first..end`; those behind stay where they are if nothing
-    /// is merged, as a relocated zone may have thousands of a file.
+    /// Merges neighbours among the extents `first..end`; those behind stay where they are if
+    /// nothing is merged, as a relocated zone may have thousands of a file.
     fn coalesce(&mut self, first: usize, end: usize) {
         let layout = self.layout;
         let (mut at, mut end) = (first + 1, end.min(self.extents.len()));
