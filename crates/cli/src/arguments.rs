@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    array, bench, characterize, completions, config, demo, doctor, emu, events, experiment, fs,
-    inspect, iostat, man, metrics, plan, quickstart, replay, serve, simulate, soak, zoned, zones,
+    array, bench, characterize, completions, config, demo, doctor, drive, emu, events, experiment,
+    fs, inspect, iostat, man, metrics, plan, quickstart, replay, serve, simulate, soak, zoned,
+    zones,
 };
 use crate::output::globals::Globals;
 
@@ -35,6 +36,9 @@ pub(crate) enum Verb {
     /// Create, inspect and maintain arrays
     #[command(subcommand)]
     Array(array::Verb),
+    /// Erase drives
+    #[command(subcommand)]
+    Drive(drive::Verb),
     /// Serve a volume over NBD, NVMe/TCP, ublk, vhost-user or FUSE
     #[command(subcommand)]
     Serve(serve::Verb),

@@ -7,6 +7,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod demo;
 pub(crate) mod doctor;
+pub(crate) mod drive;
 pub(crate) mod emu;
 pub(crate) mod events;
 pub(crate) mod experiment;
@@ -37,6 +38,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
     match verb {
         Verb::Emu(verb) => emu::run(verb, output),
         Verb::Array(verb) => array::run(verb, output),
+        Verb::Drive(verb) => drive::run(verb, output),
         Verb::Serve(verb) => serve::run(verb, output),
         Verb::Config(verb) => config::run(verb, output),
         Verb::Fs(verb) => fs::run(verb, output),

@@ -236,6 +236,7 @@ fn make_array(
         mode: None,
         durability: Durability::Auto,
         yes_destroy: false,
+        dry_run: false,
         destroy: Vec::new(),
     };
     let config = create::make(&create, output)?.configs.swap_remove(0);

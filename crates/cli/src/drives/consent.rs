@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
 
+use serde::Serialize;
 use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::recover::records::read_records;
@@ -13,6 +14,7 @@ use super::membership::membership_of;
 use super::paths::same_file;
 use crate::error::CliError;
 use crate::format;
+use crate::output::Output;
 use crate::session::NamedDrive;
 
 /// The contents of a drive.
@@ -21,6 +23,27 @@ pub(crate) struct Holdings {
     pub text: String,
     /// Whether `--destroy DRIVE` is needed: for foreign data, and for real drives.
     pub by_name: bool,
+}
+
+/// A drive whose contents a command destroys.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Destroyed {
+    pub drive: String,
+    pub holds: String,
+}
+
+impl Destroyed {
+    pub(crate) fn new(named: &NamedDrive, holds: &Holdings) -> Self {
+        Self { drive: named.label.clone(), holds: holds.text.clone() }
+    }
+
+    /// Prints what a dry run would destroy.
+    pub(crate) fn tell(all: &[Self], output: &Output) {
+        for Self { drive, holds } in all {
+            output.line(format_args!("  {drive} would be overwritten: it holds {holds}"));
+        }
+        output.line("nothing was changed");
+    }
 }
 
 /// Consent of the operator.

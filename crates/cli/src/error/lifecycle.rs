@@ -43,6 +43,13 @@ pub(crate) enum LifecycleError {
     NotMarked { problems: Vec<String> },
     #[error("{}; all other drives were erased", problems.join("; "))]
     NotErased { problems: Vec<String> },
+    #[error(
+        "{label} is a member of array {name} ({uuid}), which would lose it: `zoneweave array destroy` erases \
+         all members; repeat with --force to erase this drive alone"
+    )]
+    IsMember { label: String, name: String, uuid: String },
+    #[error("{label} was not erased: {problem}")]
+    NotWiped { label: String, problem: String },
     #[error("an array called {name} is here already ({uuid}): choose another name")]
     NameTaken { name: String, uuid: String },
     #[error(
@@ -62,9 +69,10 @@ impl LifecycleError {
             | Self::Stranger { .. }
             | Self::Absent { .. }
             | Self::NotAgreed { .. }
+            | Self::IsMember { .. }
             | Self::NameTaken { .. } => Exit::Refused,
             Self::StillStops { .. } => Exit::Unreachable,
-            Self::NotMarked { .. } | Self::NotErased { .. } => Exit::Failed,
+            Self::NotMarked { .. } | Self::NotErased { .. } | Self::NotWiped { .. } => Exit::Failed,
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::status::{ArrayStatus, inactive_zoned_status};
 
 impl Found {
     /// The state of a slot.
-    fn health(&self, slot: usize) -> Result<MemberHealth, CliError> {
+    pub(crate) fn health(&self, slot: usize) -> Result<MemberHealth, CliError> {
         let columns = self.membership.members.len();
         let member = self.membership.members.get(slot);
         let member = member.ok_or(AdminError::NoSuchSlot { slot, columns })?;

@@ -8,3 +8,4 @@ mod named;
 mod notify;
 mod rename;
 mod stop;
+mod wipe;

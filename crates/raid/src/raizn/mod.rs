@@ -45,7 +45,9 @@ pub use create::{CreateError, CreateOptions, create, plan};
 pub use findings::{Mismatch, ScrubReport};
 pub use format::fuzzing;
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
-pub use recover::survey::{Survey, erase_destroyed, mark_destroyed, membership_of, survey};
+pub use recover::survey::{
+    Survey, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
+};
 pub use replace::{ReplaceError, check_fit};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

@@ -17,7 +17,7 @@ use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
 use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt};
 
-use crate::drives::consent::{Consent, Holdings, confirm, holdings, not_empty};
+use crate::drives::consent::{Consent, Destroyed, Holdings, confirm, holdings, not_empty};
 use crate::drives::membership::membership_of;
 use crate::drives::paths::natural_order;
 use crate::error::{CliError, usage};
@@ -99,6 +99,9 @@ pub(crate) struct Create {
     /// Overwrite this drive, whatever it holds (may be repeated)
     #[arg(long, value_name = "DRIVE")]
     pub destroy: Vec<PathBuf>,
+    /// Print the array, and what the drives hold that it would overwrite; change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// Kind of volume.
@@ -169,12 +172,17 @@ struct Created {
     group_rows: u32,
     mode: &'static str,
     drives: Vec<PathBuf>,
+    /// Contents that are overwritten.
+    destroys: Vec<Destroyed>,
+    /// Whether nothing was changed.
+    dry_run: bool,
 }
 
 /// An array, or the arrays of a volume.
 pub(crate) struct Made {
     pub configs: Vec<ArrayConfig>,
     unused_bytes: u64,
+    destroys: Vec<Destroyed>,
 }
 
 pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
@@ -183,7 +191,7 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         return zoned::run(request, output);
     }
     refuse_zoned_options(request)?;
-    let Made { configs, unused_bytes } = make(request, output)?;
+    let Made { configs, unused_bytes, destroys } = make(request, output)?;
     let config = &configs[0];
     let (reserve_percent, random_amplification) = reserve_of(config);
     let shards = configs.len();
@@ -200,6 +208,8 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         group_rows: config.log().group_rows,
         mode: if config.log().tabled { "zone-append" } else { "zone-write" },
         drives: request.drives.clone(),
+        destroys,
+        dry_run: request.dry_run,
     };
     output.result("array-create", &created, |output| {
         let times = created.shards.map(|shards| format!("{shards} x ")).unwrap_or_default();
@@ -216,6 +226,9 @@ pub(crate) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
             {
                 output.line(format_args!("  shard {number}  {}", format::words(drives)));
             }
+        }
+        if created.dry_run {
+            return Destroyed::tell(&created.destroys, output);
         }
         output.note(format_args!(
             "serve it: zoneweave serve nbd {} --socket unix:/tmp/{}.sock",
@@ -261,7 +274,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
     let worse = |named| refuse_worse_way(named, &session.ring, &session.handle);
     drives.iter().try_for_each(worse)?;
     let volume = ArrayUuid(random_uuid()?);
-    let (mut all, mut unused) = (Vec::new(), 0);
+    let (mut all, mut unused, mut all_planned) = (Vec::new(), 0, Vec::new());
     for (number, drives) in drives.chunks(of_each).enumerate() {
         let shard = Shard::new(number, request.shards.into()).expect("one of so many");
         let options = options(request, scheme, shard, volume, drives)?;
@@ -276,6 +289,11 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
             output.warning(warning);
         }
         all.push((options, drives));
+        all_planned.push(planned);
+    }
+    let destroys = contents(&session, &drives)?;
+    if request.dry_run {
+        return Ok(Made { configs: all_planned, unused_bytes: unused, destroys });
     }
     let blank = may_destroy(&session, &drives, request, output)?;
     let wipe = blank.contains(&false);
@@ -290,7 +308,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
         })?);
     }
     assert_eq!(made.len(), usize::from(request.shards), "every shard has an array");
-    Ok(Made { configs: made, unused_bytes: unused })
+    Ok(Made { configs: made, unused_bytes: unused, destroys })
 }
 
 /// Options and plan of an array that leaves the reserve; `planned` is the largest possible.
@@ -485,6 +503,16 @@ fn at_least(drives: usize, needed: usize, level: &str) -> Result<usize, CliError
         return Ok(drives);
     }
     Err(usage("level")(format!("{level} needs at least {needed} drives; {drives} were given")))
+}
+
+/// The contents of drives that are not blank.
+fn contents(session: &Session, drives: &[NamedDrive]) -> Result<Vec<Destroyed>, CliError> {
+    let mut found = Vec::new();
+    for named in drives {
+        let holds = session.executor.run(holdings(named))?;
+        found.extend(holds.map(|holds| Destroyed::new(named, &holds)));
+    }
+    Ok(found)
 }
 
 /// Which drives are blank; an error if others are not, unless the operator consents.

@@ -1,5 +1,7 @@
 //! `zoneweave array replace`: put a new drive into a slot and rebuild it.
 
+mod dry_run;
+
 use std::path::PathBuf;
 
 use clap::Args;
@@ -41,6 +43,9 @@ pub(crate) struct Replace {
     /// Overwrite the new drive, whatever it holds; names the same drive as --with
     #[arg(long, value_name = "NEWDRIVE")]
     destroy: Vec<PathBuf>,
+    /// Print what the new drive holds that would be overwritten; change nothing
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Replace {
@@ -51,6 +56,9 @@ impl Replace {
 
 pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
+    if request.dry_run {
+        return dry_run::run(request, &session, output);
+    }
     if let Some(found) = zoned::find(&session, &request.drives)? {
         let status = match found.client()? {
             Some(client) => served(request, &session, client, "zones", output)?,

@@ -19,7 +19,7 @@ use zoneweave_sim::characterize::report::Report;
 use zoneweave_sim::characterize::{Plan, Progress, Results, Stacks, Subject, run as measure};
 use zoneweave_zoned::{BlockCount, ZoneId, ZonedDevice};
 
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::consent::{Consent, Destroyed, holdings, not_empty};
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{self};
@@ -52,6 +52,9 @@ pub(crate) struct Characterize {
     /// Overwrite this drive, whatever it holds
     #[arg(long, value_name = "DRIVE")]
     destroy: Vec<PathBuf>,
+    /// Print what the drive holds that would be overwritten; measure nothing
+    #[arg(long, requires = "drive")]
+    dry_run: bool,
     /// Seed of the random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -64,7 +67,16 @@ struct Document<'a> {
     files: Vec<PathBuf>,
 }
 
+#[derive(Serialize)]
+struct DryRun {
+    destroys: Vec<Destroyed>,
+    dry_run: bool,
+}
+
 pub(crate) fn run(request: &Characterize, output: &Output) -> Result<Exit, CliError> {
+    if let Some(path) = request.drive.as_deref().filter(|_| request.dry_run) {
+        return dry_run(path, output);
+    }
     // Before minutes of measuring: the report may not be writable.
     if let Some(directory) = &request.out {
         fs::create_dir_all(directory).map_err(failed(directory, "create the directory"))?;
@@ -136,6 +148,17 @@ fn twin(name: &str, request: &Characterize) -> Option<ConventionalConfig> {
         seed: request.seed,
         ..ConventionalConfig::sn640_960gb().with_superblock_rows(rows)
     })
+}
+
+/// Shows what a measurement would overwrite.
+fn dry_run(path: &Path, output: &Output) -> Result<Exit, CliError> {
+    let session = Session::new()?;
+    let named = session.open(path, Access::Exclusive)?;
+    let holds = session.executor.run(holdings(&named))?;
+    let destroys = holds.iter().map(|holds| Destroyed::new(&named, holds)).collect();
+    let found = DryRun { destroys, dry_run: true };
+    output.result("characterize", &found, |output| Destroyed::tell(&found.destroys, output));
+    Ok(Exit::Done)
 }
 
 /// Measures a drive in a file, or a real one, in real time.

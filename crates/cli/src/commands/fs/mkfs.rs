@@ -6,11 +6,12 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_filestore::{FileStore, FormatError, FormatOptions};
 use zoneweave_linux::unix_seconds;
+use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_store::Place;
-use zoneweave_zoned::ByteSize;
+use zoneweave_zoned::{ByteSize, ZoneId, ZonedDeviceExt};
 
 use super::OfStore;
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::consent::{Consent, Destroyed, holdings, not_empty};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -35,18 +36,35 @@ pub(crate) struct Mkfs {
     /// Overwrite this drive, whatever it holds
     #[arg(long, value_name = "DRIVE")]
     destroy: Vec<PathBuf>,
+    /// Print what would be overwritten, and make no store. A zoned volume is started to look at it
+    #[arg(long)]
+    dry_run: bool,
 }
 
 #[derive(Serialize)]
 struct Made {
     label: String,
     device_bytes: u64,
+    /// Contents that are overwritten.
+    destroys: Vec<Destroyed>,
+    /// Whether nothing was changed.
+    dry_run: bool,
 }
 
 pub(super) fn run(request: &Mkfs, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let place = request.store.place(&session, output)?;
     let device = place.device();
+    let blocks = device.geometry().capacity_blocks();
+    let device_bytes = blocks * zoneweave_zoned::BLOCK_BYTES as u64;
+    let destroys = contents(&session, &place)?;
+    let made =
+        Made { label: request.label.clone(), device_bytes, destroys, dry_run: request.dry_run };
+    if request.dry_run {
+        session.executor.run(place.close());
+        output.result("fs-mkfs", &made, |output| Destroyed::tell(&made.destroys, output));
+        return Ok(Exit::Done);
+    }
     let options = FormatOptions {
         label: request.label.clone(),
         finish_percent: request.finish,
@@ -54,22 +72,35 @@ pub(super) fn run(request: &Mkfs, output: &Output) -> Result<Exit, CliError> {
         force: consent(&session, &place, request)?,
         ..FormatOptions::new(random_uuid()?)
     };
-    let made = session.executor.run(async {
+    let formatted = session.executor.run(async {
         let made = FileStore::format(&*device, &options).await;
         place.close().await;
         made
     });
-    made.map_err(|error| match error {
+    formatted.map_err(|error| match error {
         FormatError::NotEmpty { .. } => CliError::StoreInTheWay { error },
         other => other.into(),
     })?;
-    let blocks = device.geometry().capacity_blocks();
-    let device_bytes = blocks * zoneweave_zoned::BLOCK_BYTES as u64;
-    let made = Made { label: request.label.clone(), device_bytes };
     output.result("fs-mkfs", &made, |output| {
         output.line(format_args!("made a file store on {}", ByteSize::of_blocks(blocks)));
     });
     Ok(Exit::Done)
+}
+
+/// The contents of a drive or volume that is not blank.
+fn contents(session: &Session, place: &Place) -> Result<Vec<Destroyed>, CliError> {
+    if let Place::Drive(drive) = place {
+        let label = drive.path().display().to_string();
+        let named = &NamedDrive::new(label, drive.clone(), &session.handle);
+        let holds = session.executor.run(holdings(named))?;
+        return Ok(holds.iter().map(|holds| Destroyed::new(named, holds)).collect());
+    }
+    let failed = |status| CliError::Zone { zone: ZoneId(0), status };
+    let zones = session.executor.run(place.device().report()).map_err(failed)?;
+    let written = zones.iter().filter(|info| holds_something(info)).count();
+    let volume =
+        Destroyed { drive: "volume".to_owned(), holds: format!("{written} written zones") };
+    Ok(Some(volume).filter(|_| written > 0).into_iter().collect())
 }
 
 /// Whether contents may be overwritten.

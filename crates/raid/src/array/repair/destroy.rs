@@ -76,17 +76,48 @@ pub(crate) async fn erase_destroyed<B: VolumeBody>(
     let records = read_records::<B>(&**device).await?;
     let newest = newest_of(&records, array)?;
     assert!(newest.body.is_destroyed(), "a member is erased that is not marked");
-    let with_records = |zone: ZoneId| records.scan.records.iter().any(|(at, _)| at.zone == zone);
-    let marked = records.scan.records.iter().find(|(_, record)| record == newest);
-    let marked = marked.map(|(at, _)| at.zone);
-    let turn = |zone: ZoneId| match (with_records(zone), Some(zone) == marked) {
-        (false, _) => 0,
-        (true, false) => 1,
-        (true, true) => 2,
+    erase_in_order(device, &records, [Part::Data, Part::Older, Part::Newest]).await
+}
+
+/// Erases a drive that its array, if it has one, then misses. It is a member with all of its
+/// blocks, or none: the records come first, the newest last of them.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub(crate) async fn erase_alone<B: VolumeBody>(
+    device: &Rc<dyn ZonedDevice>,
+) -> Result<(), DestroyError> {
+    let records = read_records::<B>(&**device).await?;
+    erase_in_order(device, &records, [Part::Older, Part::Newest, Part::Data]).await
+}
+
+/// Zones of a drive.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// No records.
+    Data,
+    /// Records, but not the newest.
+    Older,
+    /// The newest record.
+    Newest,
+}
+
+async fn erase_in_order<B: VolumeBody>(
+    device: &Rc<dyn ZonedDevice>,
+    records: &DriveRecords<B>,
+    order: [Part; 3],
+) -> Result<(), DestroyError> {
+    let newest = records.newest();
+    let all = &records.scan.records;
+    let newest = all.iter().find(|(_, record)| Some(record) == newest).map(|(at, _)| at.zone);
+    let part = |zone: ZoneId| match all.iter().any(|(at, _)| at.zone == zone) {
+        false => Part::Data,
+        true if Some(zone) == newest => Part::Newest,
+        true => Part::Older,
     };
-    for now in 0..3 {
+    for now in order {
         let zones: Vec<ZoneInfo> =
-            records.scan.zones.iter().filter(|info| turn(info.zone) == now).copied().collect();
+            records.scan.zones.iter().filter(|info| part(info.zone) == now).copied().collect();
         empty_drive(device, &zones).await?;
     }
     match read_records::<B>(&**device).await?.newest() {

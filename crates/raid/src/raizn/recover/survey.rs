@@ -95,3 +95,11 @@ pub async fn erase_destroyed(
 ) -> Result<(), DestroyError> {
     destroy::erase_destroyed::<ZonedBody>(device, array).await
 }
+
+/// Erases a drive that its array, if it has one, then misses.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub async fn erase_alone(device: &Rc<dyn ZonedDevice>) -> Result<(), DestroyError> {
+    destroy::erase_alone::<ZonedBody>(device).await
+}

@@ -6,7 +6,8 @@ use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, create, geometry, plan};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, ZonedDevice};
 
-use super::{Create, check_name, may_destroy, scheme_of, undo};
+use super::{Create, check_name, contents, may_destroy, scheme_of, undo};
+use crate::drives::consent::Destroyed;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::format::{bytes, words};
@@ -32,11 +33,15 @@ struct Created<'a> {
     /// Limits of the volume; absent if there is none.
     max_active: Option<u32>,
     max_open: Option<u32>,
+    /// Contents that are overwritten.
+    destroys: Vec<Destroyed>,
+    /// Whether nothing was changed.
+    dry_run: bool,
 }
 
 pub(super) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
     refuse_others(request)?;
-    let (config, volume) = make(request, output)?;
+    let (config, volume, destroys) = make(request, output)?;
     let zone_capacity_bytes = volume.zone_capacity.data_bytes() as u64;
     let created = Created {
         name: &config.name,
@@ -50,6 +55,8 @@ pub(super) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         checksums: config.zoned().checksums != Checksums::None,
         max_active: volume.max_active,
         max_open: volume.max_open,
+        destroys,
+        dry_run: request.dry_run,
     };
     output.result("array-create", &created, |output| {
         let checksums = if created.checksums { "checksums" } else { "no checksums" };
@@ -63,6 +70,9 @@ pub(super) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
             bytes(created.unit_bytes),
             created.array
         ));
+        if created.dry_run {
+            return Destroyed::tell(&created.destroys, output);
+        }
         output.note(format_args!("its zones: zoneweave zoned report {}", words(&request.drives)));
     });
     Ok(Exit::Done)
@@ -89,8 +99,11 @@ fn refuse_others(request: &Create) -> Result<(), CliError> {
     }
 }
 
-/// Creates the array; returns its configuration, and the volume as a drive.
-fn make(request: &Create, output: &Output) -> Result<(ArrayConfig, Geometry), CliError> {
+/// Creates the array; returns its configuration, the volume as a drive, and what is overwritten.
+fn make(
+    request: &Create,
+    output: &Output,
+) -> Result<(ArrayConfig, Geometry, Vec<Destroyed>), CliError> {
     check_name(&request.name)?;
     let scheme = scheme_of(request.level, request.drives.len(), (request.data, request.parity))?;
     let session = Session::new()?;
@@ -115,11 +128,18 @@ fn make(request: &Create, output: &Output) -> Result<(ArrayConfig, Geometry), Cl
              drive reports them",
         );
     }
+    let destroys = contents(&session, &drives)?;
+    let volume_of =
+        |config: &ArrayConfig| geometry(config, drives.iter().map(|named| named.drive.geometry()));
+    if request.dry_run {
+        let volume = volume_of(&planned)?;
+        return Ok((planned, volume, destroys));
+    }
     let blank = may_destroy(&session, &drives, request, output)?;
     let options = CreateOptions { wipe: blank.contains(&false), ..options };
     let created = session.executor.run(create(&offer(&drives), &options));
     let config =
         created.map_err(|error| undo(&session, error.into(), &drives, &blank, &[options.array]))?;
-    let volume = geometry(&config, drives.iter().map(|named| named.drive.geometry()))?;
-    Ok((config, volume))
+    let volume = volume_of(&config)?;
+    Ok((config, volume, destroys))
 }
