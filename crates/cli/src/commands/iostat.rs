@@ -77,7 +77,7 @@ pub(crate) fn run(request: &Iostat, output: &Output) -> Result<Exit, CliError> {
 }
 
 fn look() -> Look {
-    let known = ask().into_iter().filter_map(|Known { uuid, status }| Some((uuid, status?)));
+    let known = ask().into_iter().filter_map(|Known { uuid, status, .. }| Some((uuid, status?)));
     Look { at: Instant::now(), statuses: known.collect() }
 }
 

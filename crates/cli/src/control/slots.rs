@@ -8,6 +8,7 @@
 use std::cell::RefCell;
 use std::path::Path;
 
+use futures_util::future::join_all;
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
@@ -18,7 +19,7 @@ use crate::session::NamedDrive;
 use crate::status::served::SlotDrive;
 use crate::wait::until;
 
-/// Time limit for a drive to report its zones to the status, which is shown without them then.
+/// Time limit for all drives to report their zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
 /// A drive with the UUID of its member.
@@ -87,11 +88,12 @@ impl Slots {
         members: &[MemberStatus],
     ) -> Vec<Option<SlotDrive>> {
         let mut slots = self.drives(members);
-        for slot in slots.iter_mut().flatten() {
-            // A drive that hangs must not hide the state of the others.
+        // All at once: drives that hang must not hide the state of the others, nor add up.
+        let reports = slots.iter_mut().flatten().map(|slot| async {
             let zones = until(clock.sleep(REPORT_TIME), slot.drive.report()).await;
             slot.zones = zones.and_then(Result::ok);
-        }
+        });
+        join_all(reports).await;
         slots
     }
 

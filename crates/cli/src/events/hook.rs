@@ -5,7 +5,8 @@
 //! events in between, and is told with the next one how many.
 //!
 //! Fault model: the program may hang, fail, write much, or leave children behind. Its process group
-//! is killed when it ends, or after a minute; its output goes to the server's standard error, and a
+//! is killed when it ends, or after a minute. It inherits neither the blocked signals nor the
+//! descriptors of the server; its output goes to the server's standard error, and a
 //! failure is told there.
 
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use zoneweave_linux::start_afresh;
 
 use super::Event;
 use crate::error::CliError;
@@ -120,6 +122,7 @@ fn run(program: &Path, told: &Told, time: Duration) -> Result<(), String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::from(io::stderr()))
         .process_group(0);
+    start_afresh(&mut command).map_err(|error| error.to_string())?;
     let place = event.what.place();
     if let Some(place) = &place {
         command.env("ZONEWEAVE_SLOT", place.slot.to_string());

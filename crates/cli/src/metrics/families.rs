@@ -28,11 +28,14 @@ const STATES: [MemberHealth; 4] =
 /// All families, with samples of all arrays.
 pub(super) fn of(known: &[Known]) -> Vec<Family> {
     let mut families = Families::default();
-    for Known { uuid, status } in known {
+    for Known { uuid, is_up, status } in known {
         let name = status.as_ref().map(ArrayStatus::full_name).unwrap_or_default();
         let labels = vec![("array", name), ("uuid", uuid.clone())];
-        let is_up = Count(status.is_some().into());
+        let readable = Count(status.is_some().into());
+        let is_up = Count((*is_up).into());
         families.add("up", "Whether the server of the array answers", Gauge, &labels, is_up);
+        let help = "Whether the server answers in the form of this release";
+        families.add("status_readable", help, Gauge, &labels, readable);
         if let Some(status) = status {
             array(&mut families, &labels, status);
             server(&mut families, &labels, status);

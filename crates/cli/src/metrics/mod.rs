@@ -25,7 +25,9 @@ use crate::status::ArrayStatus;
 pub(crate) struct Known {
     /// UUID of the array, by which its socket is named.
     pub(crate) uuid: String,
-    /// `None` if its server does not answer, or has died.
+    /// Whether its server answers.
+    pub(crate) is_up: bool,
+    /// `None` if its server does not answer, or in the form of another release.
     pub(crate) status: Option<ArrayStatus>,
 }
 
@@ -33,12 +35,12 @@ pub(crate) struct Known {
 pub(crate) fn ask() -> Vec<Known> {
     let sockets: BTreeSet<PathBuf> = sockets().into_iter().collect();
     let known = ask_all(sockets, true).into_iter().map(|(socket, answer)| {
-        let status = match answer {
+        let (is_up, status) = match answer {
             // A server that ends in order removes its socket: this one has died, or is silent.
-            Answer::Nobody | Answer::Silent | Answer::Serves(_, None) => None,
-            Answer::Serves(_, Some(status)) => serde_json::from_value(status).ok(),
+            Answer::Nobody | Answer::Silent | Answer::Serves(_, None) => (false, None),
+            Answer::Serves(_, Some(status)) => (true, serde_json::from_value(status).ok()),
         };
-        Known { uuid: uuid_of(&socket), status }
+        Known { uuid: uuid_of(&socket), is_up, status }
     });
     known.collect()
 }

@@ -9,8 +9,14 @@ fn known() -> Vec<Known> {
     let mut degraded = healthy();
     degraded.name = "vol1".to_owned();
     degraded.health = crate::status::Health::Degraded;
-    let of = |uuid: &str, status| Known { uuid: uuid.to_owned(), status };
-    vec![of("aa", Some(healthy())), of("bb", Some(degraded)), of("cc", None)]
+    let of = |uuid: &str, is_up, status| Known { uuid: uuid.to_owned(), is_up, status };
+    let (healthy, degraded) = (Some(healthy()), Some(degraded));
+    vec![
+        of("aa", true, healthy),
+        of("bb", true, degraded),
+        of("cc", false, None),
+        of("dd", true, None),
+    ]
 }
 
 #[test]
@@ -19,6 +25,9 @@ fn each_array_has_samples_of_its_own() {
     let lines = [
         r#"zoneweave_up{array="vol0",uuid="aa"} 1"#,
         r#"zoneweave_up{array="",uuid="cc"} 0"#,
+        // Another release, which is up.
+        r#"zoneweave_up{array="",uuid="dd"} 1"#,
+        r#"zoneweave_status_readable{array="",uuid="dd"} 0"#,
         r#"zoneweave_health{array="vol0",uuid="aa",health="healthy"} 1"#,
         r#"zoneweave_health{array="vol1",uuid="bb",health="degraded"} 1"#,
         r#"zoneweave_member_state{array="vol0",uuid="aa",slot="2",state="online"} 1"#,
@@ -59,7 +68,7 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
     let server = status.server.as_mut().unwrap();
     server.rebuild = Some(Job { done: 1, total: 2 });
     server.blocks.as_mut().unwrap().amplification.uniform = Some(2.0);
-    let text = text(&[Known { uuid: "aa".to_owned(), status: Some(status) }]).unwrap();
+    let text = text(&[Known { uuid: "aa".to_owned(), is_up: true, status: Some(status) }]).unwrap();
     let used = [
         include_str!("../../../../contrib/prometheus/zoneweave.rules.yml"),
         include_str!("../../../../contrib/grafana/zoneweave.json"),

@@ -4,18 +4,20 @@
 //! `{"version": 1, "kind": ..., ...}`, even if the command fails. Sizes are in bytes, times in
 //! nanoseconds, and states are words.
 
+mod background;
 pub(crate) mod globals;
 pub(crate) mod progress;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde::Serialize;
 
 use crate::error::CliError;
 use crate::exit::Exit;
+use background::Background;
 use globals::{Color, Globals};
 
 /// The version of every JSON document.
@@ -33,6 +35,8 @@ pub(crate) struct Output {
     failed: Arc<AtomicBool>,
     /// Whether the reader of standard output is gone.
     unread: Arc<AtomicBool>,
+    /// Writes messages, once the process serves.
+    background: Arc<OnceLock<Background>>,
 }
 
 /// Emphasis of a word.
@@ -78,7 +82,21 @@ impl Output {
             prefix: String::new(),
             failed: Arc::default(),
             unread: Arc::default(),
+            background: Arc::default(),
         }
+    }
+
+    /// From now on a thread writes messages: no reader of standard error holds up this process.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn go_to_background(&self) -> Result<(), CliError> {
+        let started = Background::start(io::stderr());
+        let background = started
+            .map_err(|error| CliError::System { action: "start a thread for messages", error })?;
+        // Set once: a process serves once.
+        let _ = self.background.set(background);
+        Ok(())
     }
 
     /// The same with a prefix for messages.
@@ -172,7 +190,7 @@ impl Output {
 
     /// Prints a line of a server's log.
     pub(crate) fn log_line(&self, line: impl Display) {
-        to_stderr(line);
+        self.to_stderr(line);
     }
 
     /// Prints news of a long job, even with `--quiet`.
@@ -215,7 +233,15 @@ impl Output {
     }
 
     fn complain(&self, text: impl Display) {
-        to_stderr(format_args!("{}{text}", self.prefix));
+        self.to_stderr(format_args!("{}{text}", self.prefix));
+    }
+
+    fn to_stderr(&self, line: impl Display) {
+        match self.background.get() {
+            Some(background) => background.write(line.to_string()),
+            // There is no other place to report a failure.
+            None => drop(writeln!(io::stderr().lock(), "{line}")),
+        }
     }
 
     fn write(&self, text: &str) {
@@ -229,9 +255,4 @@ impl Output {
         let flag = if is_unread { &self.unread } else { &self.failed };
         flag.store(true, Ordering::Relaxed);
     }
-}
-
-fn to_stderr(line: impl Display) {
-    // There is no other place to report a failure.
-    let _ = writeln!(io::stderr().lock(), "{line}");
 }

@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use super::result::check;
 
 /// A set of signals.
-fn set_of(signals: &[libc::c_int]) -> io::Result<libc::sigset_t> {
+pub(crate) fn set_of(signals: &[libc::c_int]) -> io::Result<libc::sigset_t> {
     let mut set = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `set` is valid for writing a signal set; the call initialises all of it.
     check(unsafe { libc::sigemptyset(set.as_mut_ptr()) })?;

@@ -108,6 +108,12 @@ impl Lifecycle {
         }
     }
 
+    /// Waits of this thread for another one, outside of the executor.
+    pub(super) fn waits_for(&self, other: Pulse) -> Waits {
+        let others = Others(vec![(other, 0)]);
+        Waits { shared: self.0.clone(), others, told: None }
+    }
+
     /// Clients can connect.
     pub(super) fn serving(&self, status: &str) {
         let Some(shared) = &self.0 else { return };
@@ -141,6 +147,28 @@ impl Lifecycle {
         shared.manager.is_stopping();
         shared.manager.describe("stopping: finishing requests in flight");
         shared.beat();
+    }
+}
+
+/// A wait for another thread, which needs more time as long as its loop turns.
+pub(super) struct Waits {
+    shared: Option<Rc<Shared>>,
+    others: Others,
+    /// When the manager was told last.
+    told: Option<Nanos>,
+}
+
+impl Waits {
+    /// The wait goes on. To be called several times a second.
+    pub(super) fn turn(&mut self) {
+        let Some(shared) = &self.shared else { return };
+        assert!(shared.phase.get() != Phase::Serving, "a loop that serves waits for no thread");
+        let now = shared.handle.now();
+        let is_due = self.told.is_none_or(|told| now.since(told) >= shared.period());
+        if is_due && self.others.advance() {
+            shared.manager.needs(MORE_TIME);
+            self.told = Some(now);
+        }
     }
 }
 

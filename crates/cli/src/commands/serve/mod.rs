@@ -105,6 +105,7 @@ fn serve(
         end_if_stopped(error);
     });
     signals.serving();
+    output.go_to_background()?;
     let Running { mut engine, others, servers, exports, own } = match started? {
         Started::Blocks(running) => *running,
         Started::Zones(running) => return running.serve(&stop, output),
@@ -134,7 +135,7 @@ fn serve(
     engine.tell_news(&own);
     output.note("stopping: finishing requests in flight");
     let closed = engine.close(&session, output);
-    others.end()?;
+    others.end(&lifecycle)?;
     closed?;
     served?;
     output.note("stopped; all acknowledged writes are on the drives");

@@ -17,7 +17,7 @@ use zoneweave_raid::shards::Shards;
 use zoneweave_zoned::BlockDevice;
 
 use super::engine::{Engine, Prepared};
-use super::lifecycle::Pulse;
+use super::lifecycle::{Lifecycle, Pulse};
 use super::orders::Order;
 use super::stop::Stop;
 use crate::control::Servers;
@@ -139,21 +139,28 @@ impl Others {
         self.threads.iter().map(|other| other.pulse.clone()).collect()
     }
 
-    /// Ends the threads and waits for them.
+    /// Ends the threads and waits for them, with the manager's patience.
     ///
     /// # Errors
     /// The error of the first shard that did not shut down in order.
-    pub(super) fn end(mut self) -> Result<(), CliError> {
-        self.close()
+    pub(super) fn end(mut self, lifecycle: &Lifecycle) -> Result<(), CliError> {
+        self.close(|other| {
+            let mut waits = lifecycle.waits_for(other.pulse.clone());
+            while !other.thread.is_finished() {
+                waits.turn();
+                std::thread::sleep(LOOKING);
+            }
+        })
     }
 
-    fn close(&mut self) -> Result<(), CliError> {
+    fn close(&mut self, wait: impl Fn(&Other)) -> Result<(), CliError> {
         self.devices.drain(..).for_each(|device| device.close());
         let mut outcome = Ok(());
-        for Other { news, go, thread, .. } in self.threads.drain(..) {
+        for mut other in self.threads.drain(..) {
             // Dropping a link that was never received ends the shard as well.
-            drop((news, go));
-            let ended = thread.join().unwrap_or(Ok(()));
+            drop((std::mem::replace(&mut other.news, channel().1), other.go.take()));
+            wait(&other);
+            let ended = other.thread.join().unwrap_or(Ok(()));
             outcome = outcome.and(ended);
         }
         outcome
@@ -163,7 +170,7 @@ impl Others {
 impl Drop for Others {
     fn drop(&mut self) {
         // An earlier error is reported already.
-        let _ = self.close();
+        let _ = self.close(|_| {});
     }
 }
 
@@ -182,10 +189,14 @@ impl Drop for Fatal {
 impl Other {
     /// The next news of the shard.
     fn hear(&self, stop: &Stop<'_>) -> Result<News, CliError> {
+        let mut waits = stop.lifecycle.waits_for(self.pulse.clone());
         loop {
             match self.news.recv_timeout(LOOKING) {
                 Ok(news) => return news,
-                Err(RecvTimeoutError::Timeout) => stop.check()?,
+                Err(RecvTimeoutError::Timeout) => {
+                    stop.check()?;
+                    waits.turn();
+                }
                 Err(RecvTimeoutError::Disconnected) => panic!("a thread reports before it ends"),
             }
         }
@@ -203,7 +214,7 @@ fn run(
     let _fatal = Fatal;
     // If the receiver is gone, another shard failed first.
     let tell = |news| drop(telling.send(news));
-    let started = start(order, output, tell, going);
+    let started = start(order, output, tell, going, pulse);
     let (session, engine, status) = match started {
         Ok(Some(started)) => started,
         Ok(None) => return Ok(()),
@@ -214,7 +225,6 @@ fn run(
     };
     match session.lend(Rc::new(engine.volume().clone())) {
         Ok((link, given_back)) => {
-            pulse.start(&session.handle);
             tell(Ok(News::Started(link, Box::new(status))));
             session.executor.run(until(given_back, engine.watch(&session, output)));
         }
@@ -230,8 +240,10 @@ fn start(
     output: &Output,
     tell: impl Fn(Result<News, CliError>),
     going: &Receiver<()>,
+    pulse: &Pulse,
 ) -> Result<Option<(Session, Engine, ArrayStatus)>, CliError> {
     let session = Session::new()?;
+    pulse.start(&session.handle);
     let prepared = Prepared::new(&session, order, output)?;
     tell(Ok(News::Prepared(prepared.config().clone())));
     if going.recv().is_err() {
