@@ -38,6 +38,7 @@ mod memory;
 mod metrics;
 mod output;
 mod ranges;
+mod schedule;
 mod session;
 mod shards;
 mod start;

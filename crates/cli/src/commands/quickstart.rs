@@ -78,6 +78,7 @@ pub(crate) fn run(request: Quickstart, output: &Output) -> Result<Exit, CliError
         no_hedging: false,
         spare: Vec::new(),
         rebuild_limit: None,
+        scrub: None,
         drives: drives.clone(),
         by_name: ByName::default(),
         force: false,

@@ -104,6 +104,16 @@ pub(crate) enum Request {
     Clear,
     /// End the server, as SIGTERM does. The answer comes first.
     Stop,
+    /// Add a hot spare, which must be blank.
+    AddSpare {
+        /// Absolute path of the drive.
+        drive: PathBuf,
+    },
+    /// Give a hot spare back that was not used.
+    RemoveSpare {
+        /// Absolute path of the drive.
+        drive: PathBuf,
+    },
     /// Give an order to the scrub.
     OrderScrub {
         /// The order.

@@ -33,6 +33,7 @@ use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
 use online::Returning;
+use scrub::ScrubSchedule;
 use spares::KeptSpare;
 
 /// Drives opened at once, each in a thread; more requests wait.
@@ -66,6 +67,7 @@ pub(crate) struct Service {
     /// Jobs that have ended.
     jobs: Jobs,
     events: EventLog,
+    scrubs: ScrubSchedule,
 }
 
 /// The front ends of the volume.
@@ -124,6 +126,7 @@ impl Service {
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             events,
+            scrubs: ScrubSchedule::new(),
         }
     }
 
@@ -201,6 +204,14 @@ impl Service {
                 self.note(What::FaultsCleared);
                 remote_result(&self.status().await)
             }
+            Request::AddSpare { drive } => {
+                self.add_spare(&drive).await?;
+                remote_result(&self.status().await)
+            }
+            Request::RemoveSpare { drive } => {
+                self.remove_spare(&drive)?;
+                remote_result(&self.status().await)
+            }
             Request::OrderScrub { order } => {
                 self.order_scrub(order.into())?;
                 remote_result(&self.status().await)
@@ -229,6 +240,7 @@ impl Service {
             waiting: self.waiting(),
             jobs: self.jobs(),
             spares: self.spares(),
+            next_scrub_s: self.next_scrub_s(),
         };
         let status = self.volume.status();
         served_status(&self.config, status, slots, self.others(), front_ends)

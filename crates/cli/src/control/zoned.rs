@@ -169,6 +169,8 @@ impl ZonedService {
             | Request::Offline { .. }
             | Request::Online { .. }
             | Request::Clear
+            | Request::AddSpare { .. }
+            | Request::RemoveSpare { .. }
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
             Request::Stop => unreachable!("the connection answers it"),
         }
@@ -234,6 +236,7 @@ impl ZonedService {
             waiting: self.waiting(),
             jobs: self.jobs(),
             spares: Vec::new(),
+            next_scrub_s: None,
         };
         let (config, geometry) = (&self.config, self.volume.geometry());
         let status = self.volume.status();

@@ -48,6 +48,10 @@ pub(crate) enum LifecycleError {
          all members; repeat with --force to erase this drive alone"
     )]
     IsMember { label: String, name: String, uuid: String },
+    #[error("{label} holds {holds}, and a spare must be blank: `zoneweave drive wipe` erases it")]
+    NotBlank { label: String, holds: String },
+    #[error("{label} is no spare that waits: `zoneweave array status` lists the spares")]
+    NoSpare { label: String },
     #[error("{label} was not erased: {problem}")]
     NotWiped { label: String, problem: String },
     #[error("an array called {name} is here already ({uuid}): choose another name")]
@@ -70,8 +74,10 @@ impl LifecycleError {
             | Self::Absent { .. }
             | Self::NotAgreed { .. }
             | Self::IsMember { .. }
+            | Self::NotBlank { .. }
             | Self::NameTaken { .. } => Exit::Refused,
             Self::StillStops { .. } => Exit::Unreachable,
+            Self::NoSpare { .. } => Exit::NotFound,
             Self::NotMarked { .. } | Self::NotErased { .. } | Self::NotWiped { .. } => Exit::Failed,
         }
     }

@@ -72,6 +72,7 @@ fn server() -> ServerStatus {
         waiting: Vec::new(),
         jobs: Vec::new(),
         spares: Vec::new(),
+        next_scrub_s: None,
         scrub: None,
     }
 }

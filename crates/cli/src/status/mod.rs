@@ -254,6 +254,9 @@ pub(crate) struct ServerStatus {
     pub jobs: Vec<JobStatus>,
     pub spares: Vec<SpareStatus>,
     pub scrub: Option<Job>,
+    /// When the next scheduled scrub begins, in seconds since 1970; it may be due.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_scrub_s: Option<u64>,
 }
 
 /// The status of a served block volume.

@@ -11,7 +11,7 @@ use super::{
     LogicalZones, LostRange, LostRanges, MemberStatus, ServerStatus, SpareState, SpareStatus,
     VolumeStatus, WritingStatus, ZonedVolumeStatus, scrub_line,
 };
-use crate::format::{bytes, shown, span, table, wrapped};
+use crate::format::{bytes, shown, span, table, time, wrapped};
 use crate::job::{Job, JobKind, JobPhase, JobStatus};
 use crate::output::{Output, Tone};
 
@@ -62,6 +62,9 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     }
     if let Some(last) = status.scrubs.first() {
         field(output, "scrub", &scrub_line(last));
+    }
+    if let Some(next) = status.server.as_ref().and_then(|server| server.next_scrub_s) {
+        field(output, "next", &format!("scrub {}", time(next.saturating_mul(1_000_000_000))));
     }
     output.line("");
     members(status, output);

@@ -38,6 +38,8 @@ pub(crate) struct FrontEnds {
     pub waiting: Vec<WaitingStatus>,
     pub jobs: Vec<JobStatus>,
     pub spares: Vec<SpareStatus>,
+    /// Of the schedule, in seconds since 1970.
+    pub next_scrub_s: Option<u64>,
 }
 
 /// The status of a running volume.
@@ -115,6 +117,7 @@ pub(crate) fn served_status(
             waiting: front_ends.waiting,
             jobs: front_ends.jobs,
             spares: front_ends.spares,
+            next_scrub_s: front_ends.next_scrub_s,
             scrub: volume.scrub.map(Into::into),
         }),
         is_silent: false,

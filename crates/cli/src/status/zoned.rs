@@ -168,6 +168,7 @@ pub(crate) fn served_zoned_status(
             jobs: front_ends.jobs,
             spares: Vec::new(),
             scrub: volume.scrub.map(Into::into),
+            next_scrub_s: front_ends.next_scrub_s,
         }),
         is_silent: false,
         lost: LostRanges::default(),

@@ -148,6 +148,12 @@ impl Volume {
         crate::log::members::refill::add(&self.core, device, uuid)
     }
 
+    /// Gives back a spare that was not used; returns whether it still waited.
+    #[must_use]
+    pub fn remove_spare(&self, uuid: MemberUuid) -> bool {
+        self.core.spares.borrow_mut().remove(uuid)
+    }
+
     /// Limits the writes of a rebuild per second, so that users have the rest; from the next batch
     /// on.
     pub fn limit_rebuild(&self, bytes_per_second: Option<NonZeroU64>) {

@@ -41,6 +41,9 @@ pub(crate) enum Verb {
     Offline(online::Offline),
     /// Put the former drive of a slot back; only what it missed is copied
     Online(online::Online),
+    /// Add or remove hot spares of a served array
+    #[command(subcommand)]
+    Spare(lifecycle::spare::Verb),
     /// Read and verify all data and parity, and repair damage
     Scrub(scrub::Scrub),
     /// Forget errors and lost ranges, once the data are restored: a damaged array is healthy again
@@ -65,6 +68,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Fail(fail) => fail::run(&fail, output),
         Verb::Offline(offline) => online::offline(&offline, output),
         Verb::Online(online) => online::online(&online, output),
+        Verb::Spare(verb) => lifecycle::spare::run(verb, output),
         Verb::Scrub(scrub) => scrub::run(&scrub, output),
         Verb::Clear(clear) => clear::run(&clear, output),
         Verb::Jobs(jobs) => jobs::run(&jobs, output),

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use zoneweave_linux::unix_seconds;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{Hedging, OpenOptions, Volume};
 use zoneweave_runtime::Nanos;
@@ -14,6 +15,7 @@ use crate::control::{ControlServer, ControlSocket, Servers, Service};
 use crate::error::CliError;
 use crate::events::{Receivers, What};
 use crate::output::Output;
+use crate::schedule::Schedule;
 use crate::session::{Access, NamedDrive, Session};
 use crate::start::{INDEX_PAGES, Started, prepare};
 use crate::status::ArrayStatus;
@@ -33,6 +35,7 @@ pub(super) struct Prepared {
     spares: Vec<NamedDrive>,
     useless_spares: Vec<PathBuf>,
     rebuild_limit: Option<NonZeroU64>,
+    schedule: Option<Schedule>,
     receivers: Receivers,
 }
 
@@ -65,8 +68,8 @@ impl Prepared {
         // Fails if another server has this array, for example with the originals of these drives.
         let control = ControlSocket::listen(start.config().array)?;
         let (useless_spares, rebuild_limit) = (useless_spares.clone(), served.rebuild_limit);
-        let receivers = order.receivers.clone();
-        Ok(Self { start, control, spares, useless_spares, rebuild_limit, receivers })
+        let (schedule, receivers) = (served.scrub, order.receivers.clone());
+        Ok(Self { start, control, spares, useless_spares, rebuild_limit, schedule, receivers })
     }
 
     pub(super) const fn config(&self) -> &ArrayConfig {
@@ -80,7 +83,8 @@ impl Prepared {
         stop: impl Future<Output = CliError>,
         output: &Output,
     ) -> Result<Engine, CliError> {
-        let Self { start, control, spares, useless_spares, rebuild_limit, receivers } = self;
+        let Self { start, control, spares, useless_spares, rebuild_limit, schedule, receivers } =
+            self;
         let (ring, handle) = (&session.ring, &session.handle);
         // A large array takes a while to assemble, and its status says so.
         let control = control.serve(ring, handle, start.starting()?);
@@ -89,6 +93,7 @@ impl Prepared {
         volume.limit_rebuild(rebuild_limit);
         let service = Service::new(ring, handle, config.clone(), volume, slots, others);
         service.expect_back(former)?;
+        schedule.into_iter().for_each(|schedule| service.schedule_scrubs(schedule));
         let service = Rc::new(service);
         for path in &useless_spares {
             service.refuse_spare(path, USELESS_SPARE);
@@ -119,9 +124,10 @@ impl Engine {
         Ok(session.executor.run(self.service.status()))
     }
 
-    /// Checks the array every second and reports changes.
+    /// Checks the array every second, reports changes, and begins scrubs that are due.
     pub(super) async fn watch(&self, session: &Session, output: &Output) {
         loop {
+            self.service.scrub_on_schedule(unix_seconds());
             self.tell_news(output);
             session.handle.sleep(WATCH_PERIOD).await;
         }

@@ -9,6 +9,7 @@ use clap::Args;
 use crate::drives::search::ArraySearch;
 use crate::events::EventOptions;
 use crate::format::{parse_bytes, parse_time};
+use crate::schedule::{Schedule, parse_schedule};
 use crate::start::Unusable;
 use crate::writing::Writing;
 
@@ -39,6 +40,11 @@ pub(crate) struct Served {
     /// may still be given here. Shards get spares in turn
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<PathBuf>,
+    /// Scrub every so often, e.g. 30d from one begin to the next, or at a time of the week in UTC,
+    /// "sun 02:00" [default: only by `array scrub`]. Each array has an offset of its own. A scrub
+    /// that is due waits for missing members
+    #[arg(long, value_name = "SCHEDULE", value_parser = parse_schedule)]
+    pub scrub: Option<Schedule>,
     /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)
     /// [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]

@@ -259,6 +259,7 @@ fn refuse_options(request: &Served) -> Result<(), CliError> {
     let writing = &request.writing;
     let options = [
         ("spare", !request.spare.is_empty()),
+        ("scrub", request.scrub.is_some()),
         ("no-hedging", request.no_hedging),
         ("index-memory", request.index_memory.is_some()),
         ("whole-index", request.whole_index),

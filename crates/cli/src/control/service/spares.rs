@@ -2,20 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{SpareState as TakenState, VolumeStatus};
+use zoneweave_raid::log::{ReplaceError, SpareState as TakenState, VolumeStatus};
+use zoneweave_zoned::ZonedDeviceExt;
 
 use super::Service;
+use crate::conditions::check_fit;
+use crate::drives::consent::holdings;
 use crate::drives::paths::absolute;
-use crate::error::CliError;
+use crate::error::{CliError, LifecycleError};
 use crate::events::{Place, What};
 use crate::job::JobKind;
-use crate::session::{NamedDrive, random_uuid};
+use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
 use crate::status::{SpareState, SpareStatus};
 
 /// A current or former spare.
 pub(super) struct KeptSpare {
-    /// UUID as a member.
+    /// UUID as a member; zeros if it was refused.
+    member: MemberUuid,
     uuid: String,
     label: String,
     /// Absolute path.
@@ -29,6 +34,11 @@ pub(super) struct KeptSpare {
 }
 
 impl KeptSpare {
+    /// Whether it waits, and is the drive at a path.
+    fn waits_at(&self, path: &Path) -> bool {
+        self.waiting.as_ref().is_some_and(|named| named.identity.is_at(path))
+    }
+
     /// The drive that waits, with its future UUID.
     pub(super) fn waiting(&self) -> Option<(String, NamedDrive)> {
         Some((self.uuid.clone(), self.waiting.clone()?))
@@ -38,12 +48,13 @@ impl KeptSpare {
 impl Service {
     /// Adds a hot spare.
     pub(crate) fn keep_spare(&self, named: NamedDrive) -> Result<(), CliError> {
-        let uuid = MemberUuid(random_uuid()?);
+        let member = MemberUuid(random_uuid()?);
         let path = named.path.clone();
-        self.volume.add_spare(named.member.clone(), uuid)?;
-        let (uuid, label) = (uuid.to_string(), named.label.clone());
+        self.volume.add_spare(named.member.clone(), member)?;
+        let (uuid, label) = (member.to_string(), named.label.clone());
         let waiting = Some(named);
         self.spares.borrow_mut().push(KeptSpare {
+            member,
             uuid,
             label,
             path,
@@ -54,6 +65,58 @@ impl Service {
         Ok(())
     }
 
+    /// Opens a drive and adds it as a hot spare.
+    ///
+    /// # Errors
+    /// If it is in use, holds something, or does not fit.
+    pub(super) async fn add_spare(&self, path: &Path) -> Result<(), CliError> {
+        let label = path.display().to_string();
+        self.refuse_used(path)?;
+        let place = self.openings.acquire().await;
+        Drive::inspect_in_thread(&self.ring, path).await?;
+        // Again, since another request may have used it meanwhile.
+        self.refuse_used(path)?;
+        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
+        drop(place);
+        let named = NamedDrive::new(label.clone(), drive, &self.handle);
+        refuse_worse_way_in_thread(&named, &self.ring, &self.handle).await?;
+        if let Some(holds) = holdings(&named).await? {
+            return Err(LifecycleError::NotBlank { label, holds: holds.text }.into());
+        }
+        let zones = named.member.report().await;
+        let zones = zones.map_err(|status| CliError::DriveFailed { label, status })?;
+        check_fit(&self.config, &named, &zones)?;
+        self.keep_spare(named)
+    }
+
+    /// Refuses a drive that is a member in service, or a spare already.
+    fn refuse_used(&self, path: &Path) -> Result<(), CliError> {
+        if self.slots.is_used(path, &self.volume.status().members) {
+            return Err(CliError::InService { label: path.display().to_string() });
+        }
+        match self.spares.borrow().iter().any(|spare| spare.waits_at(path)) {
+            true => Err(ReplaceError::SpareAlready.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Gives back a hot spare, whose drive is closed.
+    ///
+    /// # Errors
+    /// If the drive is no spare, or was used meanwhile.
+    pub(super) fn remove_spare(&self, path: &Path) -> Result<(), CliError> {
+        // One that was taken a moment ago is a member.
+        self.look_at_spares();
+        let mut spares = self.spares.borrow_mut();
+        let none = || LifecycleError::NoSpare { label: path.display().to_string() };
+        let at = spares.iter().position(|spare| spare.waits_at(path)).ok_or_else(none)?;
+        match self.volume.remove_spare(spares[at].member) {
+            true => drop(spares.remove(at)),
+            false => return Err(none().into()),
+        }
+        Ok(())
+    }
+
     /// Records a spare that was given at the start, and is none.
     pub(crate) fn refuse_spare(&self, path: &Path, reason: &str) {
         let (label, path) = (path.display().to_string(), absolute(path));
@@ -61,6 +124,7 @@ impl Service {
         let (uuid, refused) = (String::new(), Some(reason.to_owned()));
         self.note(What::SpareUnusable { drive: label.clone(), reason: reason.to_owned() });
         self.spares.borrow_mut().push(KeptSpare {
+            member: MemberUuid::default(),
             uuid,
             label,
             path,

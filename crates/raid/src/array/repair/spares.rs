@@ -92,6 +92,13 @@ impl Spares {
         SparesStatus { waiting: self.waiting.len() as u64, taken: taken.collect() }
     }
 
+    /// Gives a spare back that waits; returns whether there was one.
+    pub(crate) fn remove(&mut self, uuid: MemberUuid) -> bool {
+        let before = self.waiting.len();
+        self.waiting.retain(|(_, waiting)| *waiting != uuid);
+        self.waiting.len() < before
+    }
+
     /// Takes the spare that has waited longest, for a slot.
     pub(crate) fn take(&mut self, column: Column) -> Option<(Rc<dyn ZonedDevice>, MemberUuid)> {
         let (device, uuid) = self.waiting.pop_front()?;

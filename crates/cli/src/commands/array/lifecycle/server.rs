@@ -1,0 +1,131 @@
+//! The server of an array.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_raid::shards::Shard;
+
+use super::target::Target;
+use crate::commands::array::status::parse_status;
+use crate::control::{Answer, Client, Request, array_of, ask_all, socket_of, sockets};
+use crate::error::CliError;
+use crate::session::Session;
+use crate::shards::by_shard;
+use crate::start::locate_one;
+use crate::status::ArrayStatus;
+use crate::zoned;
+
+/// A server by one of its sockets.
+pub(super) struct Server {
+    socket: PathBuf,
+}
+
+/// The server of the array; `None` if it is not served.
+///
+/// # Errors
+/// If there is no such array, or its server does not answer.
+pub(super) fn find(target: &Target) -> Result<Option<Server>, CliError> {
+    // A server is asked before drives are: it may have hung ones.
+    if let Some(name) = target.name()
+        && let Some(server) = called(name)?
+    {
+        return Ok(Some(server));
+    }
+    let session = Session::new()?;
+    let mut drives = target.drives(&session)?;
+    let (client, socket) = match zoned::find(&session, &drives)? {
+        Some(found) => (found.client()?, socket_of(found.membership.config.array)),
+        None => {
+            if let Some(sharded) = by_shard(&session, &drives)? {
+                let named = sharded.of_shards.into_iter().find(|drives| !drives.is_empty());
+                drives = named.unwrap_or(drives);
+            }
+            let located = locate_one(&session, &drives)?;
+            (located.client, located.socket.ok_or(CliError::NoArray)?)
+        }
+    };
+    if client.is_none() {
+        refuse_locked(&drives, &socket)?;
+    }
+    Ok(client.map(|_| Server { socket }))
+}
+
+/// The server of an array with this name or UUID.
+fn called(name: &str) -> Result<Option<Server>, CliError> {
+    let answers = ask_all(sockets().into_iter().collect(), true);
+    let mut found: Option<(ArrayUuid, PathBuf)> = None;
+    for (socket, answer) in answers {
+        let Answer::Serves(_, Some(status)) = answer else { continue };
+        let (status, Some(array)) = (parse_status(status)?, array_of(&socket)) else { continue };
+        let volume = shard_of(&status).volume(array);
+        let uuids = [array, volume].map(|uuid| uuid.to_string());
+        if status.name != name && !uuids.iter().any(|uuid| uuid.eq_ignore_ascii_case(name)) {
+            continue;
+        }
+        let (first, _) = found.get_or_insert((volume, socket));
+        if *first != volume {
+            let arrays = [*first, volume].map(|array| array.to_string());
+            return Err(CliError::SameName { name: name.to_owned(), arrays });
+        }
+    }
+    Ok(found.map(|(_, socket)| Server { socket }))
+}
+
+fn shard_of(status: &ArrayStatus) -> Shard {
+    let shard = status.shard.and_then(|shard| Shard::new(shard.number.into(), shard.of));
+    shard.unwrap_or(Shard::WHOLE)
+}
+
+/// Refuses an array that is not served by anybody whom this user can ask.
+fn refuse_locked(drives: &[PathBuf], socket: &Path) -> Result<(), CliError> {
+    match drives.iter().find(|path| Drive::is_locked(path, Duration::ZERO)) {
+        None => Ok(()),
+        Some(path) => {
+            let problem = format!("{} is in use by another process", path.display());
+            Err(CliError::NoServer { problem, socket: socket.to_owned() })
+        }
+    }
+}
+
+impl Server {
+    /// A connection to it.
+    ///
+    /// # Errors
+    /// If it does not answer, or has ended.
+    pub(super) fn client(&self) -> Result<Client, CliError> {
+        let gone = || CliError::ServerBroken {
+            socket: self.socket.clone(),
+            problem: "it has ended meanwhile".to_owned(),
+        };
+        Client::connect(&self.socket)?.ok_or_else(gone)
+    }
+
+    /// The status of the array; `None` if the server gives none, while its drives hang.
+    pub(super) fn status(&self) -> Result<Option<ArrayStatus>, CliError> {
+        match self.client()?.ask(&Request::Status, |_| {}) {
+            Ok(status) => parse_status(status).map(Some),
+            Err(error) if error.is_silence() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All drives that the process has, of all shards.
+    pub(super) fn drives(&self, status: Option<&ArrayStatus>) -> Result<Vec<PathBuf>, CliError> {
+        let mut sockets = BTreeSet::from([self.socket.clone()]);
+        let shard = status.map_or(Shard::WHOLE, shard_of);
+        if let Some(array) = array_of(&self.socket) {
+            let shards = (0..shard.of()).filter_map(|number| Shard::new(number, shard.of()));
+            sockets.extend(shards.map(|other| socket_of(other.array(array))));
+        }
+        let mut drives = Vec::new();
+        for socket in sockets {
+            if let Some(client) = Client::connect(&socket)? {
+                drives.extend(client.drives().iter().map(|drive| drive.path.clone()));
+            }
+        }
+        Ok(drives)
+    }
+}

@@ -1,0 +1,192 @@
+//! When a volume is scrubbed without an order: every so often, or at a time of the week.
+//!
+//! The time of the next scrub follows from the scrubs on record alone, so a restart neither repeats
+//! nor forgets one. Each array has an offset of its own: the arrays of a machine, or of many that
+//! were started together, do not all begin at once. There is no time zone: times are UTC, so that a
+//! change of the clock by an hour moves no scrub.
+
+use std::time::Duration;
+
+use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_raid::log::{ScrubResult, ScrubRun};
+
+const MINUTE: u64 = 60;
+const HOUR: u64 = 60 * MINUTE;
+const DAY: u64 = 24 * HOUR;
+const WEEK: u64 = 7 * DAY;
+
+/// The shortest interval: a scrub of a large array takes hours.
+const SHORTEST: u64 = HOUR;
+
+/// The longest offset of an array.
+const JITTER_MOST: u64 = 12 * HOUR;
+
+/// Time after the begin of a scrub that was interrupted, or failed, to the next attempt.
+const AGAIN: u64 = HOUR;
+
+/// Days of the week; 1970 began on a Thursday.
+const DAYS: [&str; 7] = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"];
+
+/// A schedule of scrubs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Schedule {
+    /// Seconds from one begin to the next.
+    Every(u64),
+    /// Each week, so many seconds after its begin: Thursday, 0:00 UTC.
+    Weekly(u64),
+}
+
+/// Parses `30d`, or `sun 02:00` (UTC).
+pub(crate) fn parse_schedule(text: &str) -> Result<Schedule, String> {
+    let wrong = || {
+        format!(
+            "{text:?} is neither a time from one scrub to the next, such as 30d, nor a time of the week in UTC, \
+             such as \"sun 02:00\""
+        )
+    };
+    if let Some((day, time)) = text.split_once(' ') {
+        let day = DAYS.iter().position(|name| day.eq_ignore_ascii_case(name)).ok_or_else(wrong)?;
+        let (hours, minutes) = time.split_once(':').ok_or_else(wrong)?;
+        let number = |digits: &str, below: u64| {
+            let number = digits.parse::<u64>().ok().filter(|number| *number < below);
+            number.filter(|_| digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let (hours, minutes) = number(hours, 24).zip(number(minutes, 60)).ok_or_else(wrong)?;
+        return Ok(Schedule::Weekly(day as u64 * DAY + hours * HOUR + minutes * MINUTE));
+    }
+    let every: Duration = humantime::parse_duration(text).map_err(|_| wrong())?;
+    match every.as_secs() {
+        seconds if seconds < SHORTEST => Err(format!("{text:?} is too often: an hour at least")),
+        seconds => Ok(Schedule::Every(seconds)),
+    }
+}
+
+impl Schedule {
+    /// When the next scrub begins, in seconds since 1970; `runs` are the scrubs on record, oldest
+    /// first. It may be in the past.
+    pub(crate) fn next(self, runs: &[ScrubRun], started_s: u64, array: ArrayUuid) -> u64 {
+        let Some(last) = runs.last() else { return started_s };
+        let counts =
+            |run: &ScrubRun| matches!(run.result, ScrubResult::Complete | ScrubResult::Incomplete);
+        // A clock that was wrong must not put the next scrub off for years.
+        let at = |run: &ScrubRun| run.begun_s.min(started_s.max(run.ended_s));
+        if !counts(last) {
+            return at(last).saturating_add(AGAIN);
+        }
+        let jitter = self.jitter(array);
+        match self {
+            Self::Every(seconds) => at(last).saturating_add(seconds).saturating_add(jitter),
+            Self::Weekly(offset) => {
+                // The first time of the week that the last scrub is not the one of.
+                let since = at(last).saturating_sub(jitter);
+                let week = since.saturating_sub(offset) / WEEK * WEEK + offset;
+                let next = if week > since { week } else { week.saturating_add(WEEK) };
+                next.saturating_add(jitter)
+            }
+        }
+    }
+
+    /// The offset of an array: a tenth of the time between scrubs at most.
+    fn jitter(self, array: ArrayUuid) -> u64 {
+        let most = match self {
+            Self::Every(seconds) => (seconds / 10).min(JITTER_MOST),
+            Self::Weekly(_) => HOUR,
+        };
+        // FNV-1a: UUIDs of shards differ in the last byte alone.
+        let mixed = array.0.iter().fold(0xCBF2_9CE4_8422_2325_u64, |mixed, byte| {
+            (mixed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+        (mixed >> 16) % most.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARRAY: ArrayUuid = ArrayUuid([7; 16]);
+
+    fn run(begun_s: u64, result: ScrubResult) -> ScrubRun {
+        ScrubRun { ended_s: begun_s + 100, result, ..ScrubRun::begin(begun_s) }
+    }
+
+    #[test]
+    fn schedules_are_read_and_others_are_refused() {
+        assert_eq!(parse_schedule("30d"), Ok(Schedule::Every(30 * DAY)));
+        assert_eq!(parse_schedule("1month"), Ok(Schedule::Every(2_630_016)));
+        // 1970-01-01 was a Thursday.
+        assert_eq!(parse_schedule("thu 00:00"), Ok(Schedule::Weekly(0)));
+        assert_eq!(
+            parse_schedule("Sun 02:30"),
+            Ok(Schedule::Weekly(3 * DAY + 2 * HOUR + 30 * MINUTE))
+        );
+        for wrong in [
+            "",
+            "sunday 02:00",
+            "sun",
+            "sun 24:00",
+            "sun 2:00",
+            "sun 02:60",
+            "sun +1:00",
+            "1s",
+            "x",
+        ] {
+            assert!(parse_schedule(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_interval_counts_from_the_last_scrub_that_read_everything() {
+        let schedule = Schedule::Every(30 * DAY);
+        let jitter = schedule.jitter(ARRAY);
+        assert!(jitter < 12 * HOUR);
+        let next = |runs: &[ScrubRun], started| schedule.next(runs, started, ARRAY);
+        let last = run(1000 * DAY, ScrubResult::Complete);
+        // Whenever the server starts.
+        for started in [1000 * DAY, 1020 * DAY, 2000 * DAY] {
+            assert_eq!(next(&[last], started), 1030 * DAY + jitter);
+        }
+        // One that the end of its server interrupted is repeated, also one that failed.
+        for result in [ScrubResult::Running, ScrubResult::Failed] {
+            let runs = [last, run(1031 * DAY, result)];
+            assert_eq!(next(&runs, 1032 * DAY), 1031 * DAY + HOUR);
+        }
+        // An array without any is overdue.
+        assert_eq!(next(&[], 5 * DAY), 5 * DAY);
+        // The clock was a year ahead.
+        let future = ScrubRun { ended_s: 0, ..run(1400 * DAY, ScrubResult::Complete) };
+        assert_eq!(next(&[future], 1035 * DAY), 1065 * DAY + jitter);
+    }
+
+    #[test]
+    fn a_time_of_the_week_is_missed_by_no_restart_and_taken_once() {
+        let Ok(schedule) = parse_schedule("sun 02:00") else { panic!("a schedule") };
+        let jitter = schedule.jitter(ARRAY);
+        assert!(jitter < HOUR);
+        let sunday = |week: u64| (week * 7 + 3) * DAY + 2 * HOUR;
+        let next = |begun: u64| schedule.next(&[run(begun, ScrubResult::Complete)], begun, ARRAY);
+        let due = sunday(100) + jitter;
+        assert_eq!(next(due), sunday(101) + jitter);
+        assert_eq!(next(due - 1), due);
+        assert_eq!(next(due + 6 * DAY), sunday(101) + jitter);
+        // The server was down for weeks: it is due at once, and once.
+        let late = sunday(105) + DAY;
+        assert!(schedule.next(&[run(due, ScrubResult::Complete)], late, ARRAY) < late);
+        assert_eq!(next(late), sunday(106) + jitter);
+        assert_eq!(next(0), 3 * DAY + 2 * HOUR + jitter);
+    }
+
+    #[test]
+    fn arrays_and_shards_begin_at_times_of_their_own() {
+        let schedule = Schedule::Every(30 * DAY);
+        let of = |last| {
+            let mut uuid = ARRAY.0;
+            uuid[15] = last;
+            schedule.jitter(ArrayUuid(uuid))
+        };
+        let mut offsets: Vec<_> = (0..64).map(of).collect();
+        offsets.sort_unstable();
+        offsets.dedup();
+        assert!(offsets.len() > 60, "{offsets:?}");
+    }
+}
