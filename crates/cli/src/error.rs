@@ -449,7 +449,7 @@ impl CliError {
             | Self::SlotInService { .. }
             | Self::NotVacant { .. }
             | Self::ScrubRuns { .. }
-            | Self::Replace(ReplaceError::NotOfSlot { .. })
+            | Self::Replace(ReplaceError::NotOfSlot { .. } | ReplaceError::SpareAlready)
             | Self::Incomplete { .. }
             | Self::SeveralMissing { .. }
             | Self::MissingShard { .. }

@@ -38,7 +38,6 @@ mod memory;
 mod metrics;
 mod output;
 mod ranges;
-mod schedule;
 mod session;
 mod shards;
 mod start;

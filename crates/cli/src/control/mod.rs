@@ -12,6 +12,7 @@ mod client;
 mod directory;
 mod jobs;
 mod pace;
+mod schedule;
 mod served;
 mod server;
 mod service;
@@ -39,6 +40,7 @@ pub(crate) use directory::{
     array_of, has_store_sockets, listen, socket_of, sockets, store_socket_of_array,
     store_socket_of_drive,
 };
+pub(crate) use schedule::{Schedule, parse_schedule};
 pub(crate) use served::{Claim, GivenDrive, ServedDrive, claim};
 pub(crate) use server::{ControlServer, ControlSocket, Starting};
 pub(crate) use service::{Servers, Service};

@@ -7,5 +7,7 @@ mod metrics;
 mod named;
 mod notify;
 mod rename;
+mod scrubs;
+mod spares;
 mod stop;
 mod wipe;

@@ -11,11 +11,10 @@ use zoneweave_runtime::Nanos;
 
 use super::fronts::stop_servers;
 use super::orders::Order;
-use crate::control::{ControlServer, ControlSocket, Servers, Service};
+use crate::control::{ControlServer, ControlSocket, Schedule, Servers, Service};
 use crate::error::CliError;
 use crate::events::{Receivers, What};
 use crate::output::Output;
-use crate::schedule::Schedule;
 use crate::session::{Access, NamedDrive, Session};
 use crate::start::{INDEX_PAGES, Started, prepare};
 use crate::status::ArrayStatus;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::control::{Schedule, parse_schedule};
 use crate::drives::search::ArraySearch;
 use crate::events::EventOptions;
 use crate::format::{parse_bytes, parse_time};
-use crate::schedule::{Schedule, parse_schedule};
 use crate::start::Unusable;
 use crate::writing::Writing;
 

@@ -7,10 +7,10 @@ use zoneweave_linux::unix_seconds;
 use zoneweave_raid::log::{MemberHealth, ScrubOrder};
 
 use super::Service;
+use crate::control::Schedule;
 use crate::control::jobs::Current;
 use crate::error::CliError;
 use crate::job::{JobStatus, Scrubbed};
-use crate::schedule::Schedule;
 use crate::status::scrub_on_record;
 
 /// Least time between two attempts of a scheduled scrub: one may not get as far as the record.

@@ -52,6 +52,8 @@ impl Service {
         let path = named.path.clone();
         self.volume.add_spare(named.member.clone(), member)?;
         let (uuid, label) = (member.to_string(), named.label.clone());
+        let known = |spare: &KeptSpare| spare.uuid == uuid;
+        assert!(!self.spares.borrow().iter().any(known), "a UUID is drawn once");
         let waiting = Some(named);
         self.spares.borrow_mut().push(KeptSpare {
             member,
@@ -110,6 +112,10 @@ impl Service {
         let mut spares = self.spares.borrow_mut();
         let none = || LifecycleError::NoSpare { label: path.display().to_string() };
         let at = spares.iter().position(|spare| spare.waits_at(path)).ok_or_else(none)?;
+        assert!(
+            spares[at].member != MemberUuid::default(),
+            "a spare that was refused does not wait"
+        );
         match self.volume.remove_spare(spares[at].member) {
             true => drop(spares.remove(at)),
             false => return Err(none().into()),

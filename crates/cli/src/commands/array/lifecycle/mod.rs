@@ -1,5 +1,5 @@
-//! The end of a service, a name or an array: `zoneweave array stop`, `rename` and `destroy`; and the
-//! spares of a service.
+//! The end of a service, a name or an array: `zoneweave array stop`, `rename` and `destroy`; and
+//! the spares of a service.
 
 mod configured;
 mod destroy;

@@ -1,0 +1,82 @@
+//! Scrubs by a schedule: after the scrubs on record, and never twice.
+
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::common::{MEMBERS, Place, Server};
+
+const DAY: u64 = 86_400;
+
+fn serve(place: &Place, drives: &str) -> Server {
+    let words = format!("serve nbd {drives} --socket unix:s.sock --scrub 30d --without any");
+    place.start(&words, "nbdinfo '")
+}
+
+/// The scrubs on record, the newest first.
+fn history(place: &Place) -> Vec<Value> {
+    let shown = place.run("--json array jobs d/drive0 --history").exits(0);
+    shown.document("array-history")["scrubs"].as_array().unwrap().clone()
+}
+
+/// When the next scrub begins.
+fn next(place: &Place) -> u64 {
+    let shown = place.run("--json array status d/drive0").exits(0).document("array-status");
+    shown["server"]["next_scrub_s"].as_u64().unwrap()
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+}
+
+#[test]
+fn an_array_is_scrubbed_when_it_is_due_and_not_again_after_a_restart() {
+    let place = Place::with_array();
+    let server = serve(&place, MEMBERS);
+    let done = |scrubs: &[Value]| scrubs.iter().any(|scrub| scrub["result"] == "complete");
+    while !done(&history(&place)) {}
+    let begun = history(&place)[0]["begun_s"].as_u64().unwrap();
+    let due = next(&place);
+    assert!((begun + 30 * DAY..begun + 31 * DAY).contains(&due), "{begun} {due}");
+    place.run("array status d/drive0").exits(0).says("scrub complete").says("next scrub 2");
+    server.stop();
+    let server = serve(&place, MEMBERS);
+    assert_eq!(next(&place), due);
+    assert_eq!(history(&place).len(), 1);
+    server.stop();
+}
+
+/// A scrub makes the decisions of a start durable, and with them the eviction of members that may
+/// only be late.
+#[test]
+fn a_scrub_that_is_due_waits_for_missing_members() {
+    let place = Place::with_array();
+    let server = serve(&place, "d/drive0 d/drive1 d/drive2");
+    assert!(next(&place) <= now(), "it is due");
+    // The first look at the schedule is over.
+    place.run("--json events d/drive0").exits(0);
+    assert!(history(&place).is_empty());
+    server.stop();
+    place.run(&format!("array status {MEMBERS} --check")).exits(0);
+}
+
+#[test]
+fn schedules_are_keys_of_the_configuration_and_not_for_zoned_volumes() {
+    let place = Place::with_array();
+    let configure = |schedule: &str| {
+        let table =
+            format!("[volume.vol0]\nsearch = [\"d\"]\nublk = true\nscrub = \"{schedule}\"\n");
+        fs::write(place.path("z.toml"), table).unwrap();
+        place.run("config check --config z.toml")
+    };
+    configure("30d").exits(0);
+    configure("sun 02:00").exits(0);
+    configure("sun 25:00").exits(2).complains("sun 25:00");
+    configure("10s").exits(2).complains("an hour at least");
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);
+    let refused = place.run(&format!("serve nbd {MEMBERS} --socket unix:s.sock --scrub 30d"));
+    refused.exits(2).complains("--scrub: is for block volumes");
+}
