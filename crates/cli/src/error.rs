@@ -47,6 +47,11 @@ pub(crate) enum CliError {
     OpenStore(#[from] zoneweave_filestore::OpenError),
     #[error(transparent)]
     FormatStore(#[from] FormatError),
+    #[error(
+        "{path} changed while the store was copied: end the writers and repeat, or let the database \
+         make its own backup"
+    )]
+    StoreChanged { path: String },
     #[error("{error}; to overwrite them, repeat with --yes-destroy")]
     StoreInTheWay { error: FormatError },
     #[error(transparent)]

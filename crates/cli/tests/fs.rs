@@ -189,3 +189,95 @@ fn a_store_on_a_volume_is_served_while_its_drives_are_replaced() {
     place.run(&format!("fs get {volume} /second back")).exits(0);
     place.run(&format!("fs check {volume}")).exits(0).says("2 files").says("clean");
 }
+
+/// Files with another name, a directory, hints and no bytes.
+fn filled(place: &Place, store: &str) -> Vec<u8> {
+    let data = local(place, "local", 1 << 20 | 321);
+    fs::write(place.path("empty"), "").unwrap();
+    place.run(&format!("fs mkdir {store} /db /db/archive")).exits(0);
+    place.run(&format!("fs put {store} local /db/000001.sst")).exits(0);
+    place.run(&format!("fs put {store} empty /db/LOCK")).exits(0);
+    place.run(&format!("fs ln {store} /db/000001.sst /db/archive/copy")).exits(0);
+    data
+}
+
+#[test]
+fn a_backup_is_restored_in_another_store() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive0 --label tables").exits(0);
+    let data = filled(&place, "d/drive0");
+    place.run("fs backup d/drive0 saved").exits(0).says("3 files, 2 directories, 1.00 MiB");
+    assert!(fs::read(place.path("saved/files/db/archive/../000001.sst")).unwrap() == data);
+    place.run("fs backup d/drive0 saved").exits(1).complains("saved");
+    place.run("fs mkfs d/drive1").exits(0);
+    place.run("fs restore d/drive1 saved --dry-run").exits(0);
+    place.run("fs ls d/drive1 /db").exits(3);
+    place.run("fs restore d/drive1 saved").exits(0).says("3 files");
+    place.run("fs get d/drive1 /db/archive/copy back").exits(0);
+    assert!(fs::read(place.path("back")).unwrap() == data, "another content");
+    let stat = "--json fs stat d/drive1 /db/000001.sst /db/archive/copy /db/LOCK";
+    let files = place.run(stat).exits(0).document("fs-stat");
+    let file = |at: usize, key: &str| files["files"][at][key].clone();
+    assert_eq!((file(0, "id"), file(0, "links")), (file(1, "id"), 2.into()));
+    assert_eq!((file(2, "length_bytes"), file(2, "extents")), (0.into(), serde_json::json!([])));
+    place.run("fs restore d/drive1 saved").exits(4).complains("exists already");
+    place.run("fs check d/drive1").exits(0).says("clean");
+}
+
+#[test]
+fn a_damaged_or_unfinished_backup_changes_nothing() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive0").exits(0);
+    filled(&place, "d/drive0");
+    place.run("fs backup d/drive0 saved").exits(0);
+    place.run("fs mkfs d/drive1").exits(0);
+    let table = place.path("saved/files/db/000001.sst");
+    let sound = fs::read(&table).unwrap();
+    let mut rotten = sound.clone();
+    rotten[77_777] ^= 1;
+    for (contents, says) in [(&rotten, "checksum"), (&sound[..100].to_vec(), "length")] {
+        fs::write(&table, contents).unwrap();
+        place.run("fs restore d/drive1 saved").exits(1).complains(says);
+    }
+    fs::write(&table, &sound).unwrap();
+    let path = place.path("saved/manifest.json");
+    let manifest = fs::read_to_string(&path).unwrap();
+    for (from, to, says) in [
+        ("/db/LOCK", "/../LOCK", "no path of a store"),
+        ("/db/LOCK", "db/LOCK", "no path of a store"),
+        ("/db/LOCK", "/db/000001.sst", "listed twice"),
+        ("\"version\": 1", "\"version\": 2", "version 2"),
+        ("\"lifetime\": 0", "\"lifetime\": 9", "no lifetime"),
+        ("\"linked_to\": \"/db/000001.sst\"", "\"linked_to\": \"/etc\"", "linked to no file"),
+        ("\"files\"", "\"fils\"", "fils"),
+    ] {
+        assert!(manifest.contains(from), "{from}");
+        fs::write(&path, manifest.replacen(from, to, 1)).unwrap();
+        place.run("fs restore d/drive1 saved").exits(1).complains(says);
+    }
+    fs::remove_file(&path).unwrap();
+    place.run("fs restore d/drive1 saved").exits(3).complains("manifest.json");
+    place.run("fs ls d/drive1 /db").exits(3);
+}
+
+#[test]
+fn a_dump_has_every_extent_and_zone_of_a_store_in_use_too() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive0 --label tables").exits(0);
+    filled(&place, "d/drive0");
+    let dump = || place.run("--json fs dump d/drive0").exits(0).document("fs-dump");
+    let own = dump();
+    assert_eq!(own["zones"].as_array().unwrap().len(), 16);
+    let tables = own["files"].as_array().unwrap();
+    let table = tables.iter().find(|file| file["path"] == "/db/000001.sst").unwrap();
+    let extents = table["extents"].as_array().unwrap();
+    let bytes: u64 = extents.iter().map(|extent| extent["length_bytes"].as_u64().unwrap()).sum();
+    assert_eq!(bytes, 1 << 20 | 321);
+    place.run("fs dump d/drive0").exits(0).says("/db/archive/copy").says("PHASE");
+    let (server, socket) = served(&place, "d/drive0", "");
+    let served = dump();
+    assert_eq!((&served["label"], &served["files"]), (&own["label"], &own["files"]));
+    place.run(&format!("fs stat {socket} /db/000001.sst")).exits(0).says("links     2");
+    place.run(&format!("fs backup {socket} saved")).exits(0).says("3 files");
+    server.stop();
+}

@@ -44,4 +44,4 @@ pub use ids::{FileId, Incarnation, Version};
 pub use name::{NAME_BYTES_MAX, Name, PATH_NAMES_MAX};
 pub use options::{FormatOptions, OpenOptions};
 pub use state::Phase;
-pub use store::{FileStore, Metadata, Space, ZoneStatus};
+pub use store::{ExtentStatus, FileStore, Metadata, Space, ZoneStatus};

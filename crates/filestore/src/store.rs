@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use zoneweave_journal::Uuid;
 use zoneweave_runtime::Handle;
-use zoneweave_zoned::{BLOCK_BYTES, ZoneId, ZonedDevice};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, ZoneAddress, ZoneId, ZonedDevice};
 
 use crate::engine::core::{Core, Counters};
 use crate::engine::create;
@@ -63,6 +63,19 @@ pub struct Space {
     pub open_zones: usize,
     /// Zones that are lost.
     pub unusable_zones: usize,
+}
+
+/// Consecutive blocks of a file in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentStatus {
+    /// The first byte of the file.
+    pub offset: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+    /// The first block.
+    pub at: ZoneAddress,
+    /// Blocks.
+    pub blocks: BlockCount,
 }
 
 /// A zone of a store.
@@ -233,6 +246,23 @@ impl FileStore {
         let state = self.core.state();
         let id = state.find(path)?;
         Ok(self.core.metadata(&state, id))
+    }
+
+    /// The extents of a file, in its order. Bytes that a writer holds back have none.
+    ///
+    /// # Errors
+    /// If nothing has the path, or a directory.
+    pub fn extents(&self, path: &str) -> Result<Vec<ExtentStatus>, StoreError> {
+        let state = self.core.state();
+        let file = state.namespace.file(state.find(path)?);
+        let file = file.ok_or_else(|| StoreError::IsADirectory { path: path.to_owned() })?;
+        let status = |extent: &crate::state::Extent| ExtentStatus {
+            offset: extent.offset,
+            bytes: extent.bytes,
+            at: extent.at,
+            blocks: extent.blocks,
+        };
+        Ok(file.extents.iter().map(status).collect())
     }
 
     /// Space used and free.

@@ -27,6 +27,35 @@ pub enum Phase {
     Unusable,
 }
 
+impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 8] = [
+        Self::Empty,
+        Self::Opening,
+        Self::Open,
+        Self::Sealing,
+        Self::Sealed,
+        Self::Resetting,
+        Self::Metadata,
+        Self::Unusable,
+    ];
+
+    /// The word for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "empty",
+            Self::Opening => "opening",
+            Self::Open => "open",
+            Self::Sealing => "sealing",
+            Self::Sealed => "sealed",
+            Self::Resetting => "resetting",
+            Self::Metadata => "metadata",
+            Self::Unusable => "unusable",
+        }
+    }
+}
+
 /// A zone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Zone {

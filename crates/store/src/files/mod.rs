@@ -4,10 +4,11 @@
 //! append that fails leaves a prefix of its bytes, as in this process.
 
 mod calls;
+mod look;
 mod reader;
 mod writer;
 
-use zoneweave_filestore::{FileStore, Hints, Metadata, Space};
+use zoneweave_filestore::{FileStore, Hints};
 
 use crate::client::Client;
 use crate::failure::Failure;
@@ -140,40 +141,6 @@ impl Store {
                 let (from, to) = (from.to_owned(), to.to_owned());
                 client.done(Request::Rename { from, to }).await
             }
-        }
-    }
-
-    /// The names in a directory, sorted. Of a served store it is no snapshot: names that come or go
-    /// meanwhile may be there or not.
-    ///
-    /// # Errors
-    /// As [`FileStore::list`].
-    pub async fn list(&self, path: &str) -> Result<Vec<(String, Metadata)>, Failure> {
-        match self {
-            Self::Own(store) => Ok(store.list(path)?),
-            Self::Served(client) => client.list(path).await,
-        }
-    }
-
-    /// The file or directory of a path.
-    ///
-    /// # Errors
-    /// As [`FileStore::metadata`].
-    pub async fn metadata(&self, path: &str) -> Result<Metadata, Failure> {
-        match self {
-            Self::Own(store) => Ok(store.metadata(path)?),
-            Self::Served(client) => client.metadata(path).await,
-        }
-    }
-
-    /// Space used and free.
-    ///
-    /// # Errors
-    /// If the server does not answer.
-    pub async fn space(&self) -> Result<Space, Failure> {
-        match self {
-            Self::Own(store) => Ok(store.space()),
-            Self::Served(client) => client.space().await,
         }
     }
 

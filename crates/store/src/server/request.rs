@@ -1,12 +1,15 @@
 //! One request: run on the store, turned into a reply.
 
 use bytes::Bytes;
+use serde::Serialize;
 use zoneweave_filestore::{FileReader, FileStore, FileWriter, Metadata};
 
 use super::FILES_MAX;
 use crate::failure::{Code, Failure};
 use crate::table::Table;
-use crate::wire::{DATA_BYTES_MAX, ENTRIES_MAX, Entry, FileNumber, Reply, Request};
+use crate::wire::{
+    DATA_BYTES_MAX, ENTRIES_MAX, Entry, ExtentEntry, FileNumber, Reply, Request, ZoneEntry,
+};
 
 /// The store and the open files of a connection.
 pub(super) struct Session {
@@ -48,6 +51,11 @@ async fn run(session: &Session, request: Request, data: Bytes) -> Result<(Reply,
     let reply = match request {
         Request::Greet { .. } => return Err(Failure::invalid("a second greeting")),
         Request::List { path, after } => return list(&session.store, &path, after.as_deref()),
+        Request::Extents { path, after } => {
+            let extents = session.store.extents(&path)?;
+            return Ok(page::<_, ExtentEntry>(&extents, after));
+        }
+        Request::Zones { after } => return Ok(page::<_, ZoneEntry>(&session.store.zones(), after)),
         Request::ReadAt { file, offset, length } => {
             return read(session, file, offset, length).await;
         }
@@ -150,6 +158,14 @@ async fn read(
     let count = reader.read_at(offset, &mut buffer).await?;
     buffer.truncate(count);
     Ok((Reply::Done, buffer.into()))
+}
+
+/// The entries behind so many, as many as fit a frame.
+fn page<T: Copy, E: From<T> + Serialize>(all: &[T], after: usize) -> (Reply, Bytes) {
+    let rest = all.get(after..).unwrap_or_default();
+    let entries: Vec<E> = rest.iter().take(ENTRIES_MAX).map(|entry| (*entry).into()).collect();
+    let data = serde_json::to_vec(&entries).expect("entries have no maps");
+    (Reply::Entries { more: rest.len() > entries.len() }, data.into())
 }
 
 /// The entries behind a name, as many as fit a frame.

@@ -1,7 +1,10 @@
 //! The messages.
 
 use serde::{Deserialize, Serialize};
-use zoneweave_filestore::{FileId, Hints, Lifetime, Metadata, Space};
+use zoneweave_filestore::{
+    ExtentStatus, FileId, Hints, Lifetime, Metadata, Phase, Space, ZoneStatus,
+};
+use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId};
 
 use crate::failure::Failure;
 
@@ -122,9 +125,19 @@ pub(crate) enum Request {
         after: Option<String>,
     },
     Space,
+    /// The extents of a file behind so many.
+    Extents {
+        path: String,
+        after: usize,
+    },
+    /// The zones behind so many.
+    Zones {
+        after: usize,
+    },
 }
 
-/// A reply. That to `ReadAt` has data behind it, and that to `List` its entries.
+/// A reply. That to `ReadAt` has data behind it, and those to `List`, `Extents` and `Zones` their
+/// entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -136,7 +149,7 @@ pub(crate) enum Reply {
         bytes: u64,
     },
     Stat(Stat),
-    /// Whether names follow the last of them.
+    /// Whether others follow the last of them.
     Entries {
         more: bool,
     },
@@ -175,6 +188,64 @@ pub(crate) struct Stat {
 pub(crate) struct Entry {
     pub(crate) name: String,
     pub(crate) stat: Stat,
+}
+
+/// An extent of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ExtentEntry {
+    offset: u64,
+    bytes: u64,
+    zone: u32,
+    block: u32,
+    blocks: u32,
+}
+
+/// A zone of a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ZoneEntry {
+    zone: u32,
+    phase: String,
+    written: u32,
+    live: u32,
+    lifetime: u8,
+    resets: u64,
+}
+
+impl From<ExtentStatus> for ExtentEntry {
+    fn from(extent: ExtentStatus) -> Self {
+        let ExtentStatus { offset, bytes, at, blocks } = extent;
+        Self { offset, bytes, zone: at.zone.0, block: at.offset.0, blocks: blocks.0 }
+    }
+}
+
+impl From<ExtentEntry> for ExtentStatus {
+    fn from(entry: ExtentEntry) -> Self {
+        let ExtentEntry { offset, bytes, zone, block, blocks } = entry;
+        let at = ZoneAddress::new(ZoneId(zone), block);
+        Self { offset, bytes, at, blocks: BlockCount(blocks) }
+    }
+}
+
+impl From<ZoneStatus> for ZoneEntry {
+    fn from(status: ZoneStatus) -> Self {
+        let ZoneStatus { zone, phase, written, live, lifetime, resets } = status;
+        let phase = phase.name().to_owned();
+        Self { zone: zone.0, phase, written, live, lifetime: lifetime.number(), resets }
+    }
+}
+
+impl ZoneEntry {
+    /// The zone, if its words have a meaning.
+    pub(crate) fn status(&self) -> Option<ZoneStatus> {
+        Some(ZoneStatus {
+            zone: ZoneId(self.zone),
+            phase: Phase::ALL.into_iter().find(|phase| phase.name() == self.phase)?,
+            written: self.written,
+            live: self.live,
+            lifetime: Lifetime::from_number(self.lifetime)?,
+            resets: self.resets,
+        })
+    }
 }
 
 impl From<Hints> for Placement {

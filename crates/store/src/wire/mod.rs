@@ -15,10 +15,12 @@ mod frame;
 mod message;
 
 pub(crate) use frame::{FRAME_HEADER_BYTES, FrameError, FrameHeader, encode, frame, framed};
-pub(crate) use message::{ENTRIES_MAX, Entry, FileNumber, Greeting, Reply, Request, Volume};
+pub(crate) use message::{
+    ENTRIES_MAX, Entry, ExtentEntry, FileNumber, Greeting, Reply, Request, Volume, ZoneEntry,
+};
 
 /// The version of the protocol. Client and server are of the same release, or of two that have it.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// The longest message: two paths of 64 names, each byte escaped, are below it.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 10;

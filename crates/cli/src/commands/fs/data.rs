@@ -16,7 +16,7 @@ use crate::format::bytes;
 use crate::output::Output;
 
 /// Bytes of a request.
-const PIECE_BYTES: usize = 1 << 20;
+pub(super) const PIECE_BYTES: usize = 1 << 20;
 
 /// The file to show.
 #[derive(Args)]
@@ -106,7 +106,7 @@ pub(super) fn put(request: &Put, output: &Output) -> Result<Exit, CliError> {
 }
 
 /// Writes a new file and syncs it; returns its bytes.
-async fn fill(
+pub(super) async fn fill(
     writer: Writer,
     input: &mut dyn Read,
     failed: impl Fn(io::Error) -> CliError,
@@ -127,7 +127,7 @@ async fn fill(
 }
 
 /// Copies a file of the store; returns its bytes.
-async fn copy(
+pub(super) async fn copy(
     store: &Store,
     path: &str,
     to: &mut dyn Write,

@@ -81,9 +81,6 @@ async fn list(store: &Store, path: &str) -> Result<Listed, CliError> {
 }
 
 fn row(entry: &Entry) -> Vec<String> {
-    // A time that the system does not have is shown as the first one.
-    let modified = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(entry.modified));
-    let modified = modified.unwrap_or(SystemTime::UNIX_EPOCH);
     let (slash, length) = match entry.is_directory {
         true => ("/", "-".to_owned()),
         false => ("", bytes(entry.length_bytes)),
@@ -92,7 +89,13 @@ fn row(entry: &Entry) -> Vec<String> {
         length,
         entry.links.to_string(),
         entry.extents.to_string(),
-        humantime::format_rfc3339_seconds(modified).to_string(),
+        time(entry.modified),
         format!("{}{slash}", entry.name),
     ]
+}
+
+/// Seconds since 1970 as a time. One that the system does not have is shown as the first one.
+pub(super) fn time(seconds: u64) -> String {
+    let time = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    humantime::format_rfc3339_seconds(time.unwrap_or(SystemTime::UNIX_EPOCH)).to_string()
 }

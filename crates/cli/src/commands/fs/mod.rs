@@ -1,12 +1,17 @@
 //! `zoneweave fs`: the file store of a drive, or of a zoned volume.
 
+mod backup;
 mod check;
 mod data;
+mod dump;
 mod list;
 mod mkfs;
 mod names;
+mod restore;
 mod space;
+mod stat;
 mod store;
+mod tree;
 
 use clap::Subcommand;
 
@@ -25,6 +30,14 @@ pub(crate) enum Verb {
     Ls(list::List),
     /// Show the space of a store, and its zones
     Df(space::Space),
+    /// Show the size, placement and extents of files
+    Stat(stat::Stat),
+    /// Print the metadata of a store: files with their extents, and zones
+    Dump(dump::Dump),
+    /// Copy all files to a new local directory, with checksums and hints for placement
+    Backup(backup::Backup),
+    /// Copy a backup into a store, once each file of it has been verified
+    Restore(restore::Restore),
     /// Write a file of the store to standard output
     Cat(data::Cat),
     /// Store a local file; a file of that name is replaced once all of it is durable
@@ -50,6 +63,10 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Mkfs(mkfs) => mkfs::run(&mkfs, output),
         Verb::Ls(list) => list::run(&list, output),
         Verb::Df(space) => space::run(&space, output),
+        Verb::Stat(stat) => stat::run(&stat, output),
+        Verb::Dump(dump) => dump::run(&dump, output),
+        Verb::Backup(backup) => backup::run(&backup, output),
+        Verb::Restore(restore) => restore::run(&restore, output),
         Verb::Cat(cat) => data::cat(&cat, output),
         Verb::Put(put) => data::put(&put, output),
         Verb::Get(get) => data::get(&get, output),
