@@ -263,13 +263,19 @@ pub(crate) fn prepare(
     let survey = match survey {
         // Without advice for the other drives, one of which may be the original.
         Survey {
-            refusal: Some(error @ OpenError::Array(AssemblyError::Duplicate { .. })), ..
+            refusal:
+                Some(
+                    error @ OpenError::Array(
+                        AssemblyError::Duplicate { .. } | AssemblyError::Destroyed { .. },
+                    ),
+                ),
+            ..
         } => {
             return Err(error.into());
         }
         survey => survey,
     };
-    refuse_full_disk(&drives, &survey.drives)?;
+    refuse_full_disk(&drives.opened, &survey.drives)?;
     tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: random_number()?, writes, ..options };
@@ -290,8 +296,11 @@ pub(crate) fn refuse_unopened(drives: &mut Drives) -> Result<(), CliError> {
 
 /// Refuses members in files on a full file system: their first write would fail, and take them out
 /// of service.
-pub(crate) fn refuse_full_disk(drives: &Drives, verdicts: &[DriveVerdict]) -> Result<(), CliError> {
-    for (named, verdict) in drives.opened.iter().zip(verdicts) {
+pub(crate) fn refuse_full_disk(
+    drives: &[NamedDrive],
+    verdicts: &[DriveVerdict],
+) -> Result<(), CliError> {
+    for (named, verdict) in drives.iter().zip(verdicts) {
         if !matches!(verdict.role, DriveRole::Member { .. }) {
             continue;
         }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use zoneweave_raid::array::start::membership::MembershipRecord;
-use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_raid::log::format::{ArrayUuid, MemberState, MemberUuid};
 
 use super::candidates::{devices, files};
 use super::membership::membership_of;
@@ -112,7 +112,18 @@ pub(crate) fn of_array(members: &[FoundMember], array: &str) -> Result<Vec<Found
         }
     }
     let called = newest.values().filter(|member| is_called(member, array));
-    let volumes: BTreeSet<_> = called.map(|member| member.volume()).collect();
+    let mut volumes: BTreeSet<_> = called.map(|member| member.volume()).collect();
+    if volumes.len() > 1 {
+        // A drive that was left behind by a volume of that name makes no second one.
+        let is_whole = |volume: &ArrayUuid| {
+            let mut arrays = newest.values().filter(|newest| newest.volume() == *volume);
+            arrays.all(|newest| has_majority(newest, members))
+        };
+        let whole: BTreeSet<_> = volumes.iter().copied().filter(is_whole).collect();
+        if whole.len() == 1 {
+            volumes = whole;
+        }
+    }
     let mut volumes = volumes.into_iter();
     match (volumes.next(), volumes.next()) {
         (Some(one), Some(other)) => {
@@ -124,6 +135,15 @@ pub(crate) fn of_array(members: &[FoundMember], array: &str) -> Result<Vec<Found
             Ok(own.cloned().collect())
         }
     }
+}
+
+/// Whether more than half of the members are here that the newest record of an array has in
+/// service.
+fn has_majority(newest: &FoundMember, members: &[FoundMember]) -> bool {
+    let table = &newest.record.members;
+    let in_service = table.iter().filter(|entry| entry.state != MemberState::Failed);
+    let is_here = |uuid: MemberUuid| members.iter().any(|member| member.record.member == uuid);
+    in_service.filter(|entry| is_here(entry.uuid)).count() * 2 > table.len()
 }
 
 /// Whether the array of a member has this name or UUID.

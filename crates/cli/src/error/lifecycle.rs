@@ -16,6 +16,11 @@ pub(crate) enum LifecycleError {
     )]
     HasClients { name: String, clients: u64 },
     #[error(
+        "the server of {name} gives no status, as a drive may hang: whether clients use it is unknown; to stop it \
+         nevertheless, repeat with --force"
+    )]
+    NoStatus { name: String },
+    #[error(
         "the disk {} of {name} is mounted or in use: unmount it first, or repeat with --force",
         word(disk)
     )]
@@ -68,6 +73,7 @@ impl LifecycleError {
     pub(crate) const fn exit(&self) -> Exit {
         match self {
             Self::HasClients { .. }
+            | Self::NoStatus { .. }
             | Self::DiskInUse { .. }
             | Self::Served { .. }
             | Self::Stranger { .. }

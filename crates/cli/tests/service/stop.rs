@@ -51,6 +51,15 @@ fn shards_zoned_volumes_and_their_stores_are_stopped_as_one() {
         assert!(all, "{ended:?}");
         server.ends();
     }
+    // The front ends are those of the first shard, whichever drive is named.
+    let server = place.serve(MEMBERS);
+    let mut client = crate::common::Nbd::connect(&place.path("s.sock"), "wide");
+    for target in ["wide", "d/drive0", "d/drive3", MEMBERS] {
+        place.run(&format!("array stop {target}")).exits(4).complains("in use by 1 clients");
+    }
+    client.flush();
+    drop(client);
+    server.stop();
     let place = Place::new();
     place.run("emu create d --drives 4 --zones 16 --zone-capacity 4MiB").exits(0);
     place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);

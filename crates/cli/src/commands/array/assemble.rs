@@ -183,12 +183,13 @@ fn missing(members: &[FoundMember]) -> usize {
 
 /// Whether a member in service is marked to be erased.
 fn is_destroyed(members: &[FoundMember]) -> bool {
-    let newest = members.iter().max_by_key(|at| (at.record.epoch, at.record.record_sequence));
-    let entries = || newest.into_iter().flat_map(|newest| &newest.record.members);
     let marked = members.iter().filter(|member| member.record.is_destroyed);
-    marked
-        .map(|member| member.record.member)
-        .any(|uuid| entries().any(|entry| entry.uuid == uuid && entry.state != MemberState::Failed))
+    marked.map(|member| &member.record).any(|record| {
+        let of_array = members.iter().filter(|at| at.record.config.array == record.config.array);
+        let newest = of_array.max_by_key(|at| (at.record.epoch, at.record.record_sequence));
+        let mut entries = newest.into_iter().flat_map(|newest| &newest.record.members);
+        entries.any(|entry| entry.uuid == record.member && entry.state != MemberState::Failed)
+    })
 }
 
 fn is_served(members: &[FoundMember]) -> bool {

@@ -216,7 +216,7 @@ fn prepare(
         refuse_unreadable(verdicts)?;
     }
     let membership = membership.ok_or(CliError::NoArray)?;
-    refuse_full_disk(&drives, verdicts)?;
+    refuse_full_disk(&drives.opened, verdicts)?;
     let array = membership.config.array;
     let others = describe_drives(&drives, verdicts, array);
     tell_others(&others, output);

@@ -24,6 +24,9 @@ pub enum DestroyError {
     /// It is not a member of the array.
     #[error("it is not a member of the array")]
     NotMember,
+    /// It was to be erased, and is not marked.
+    #[error("it is not marked to be erased")]
+    NotMarked,
     /// It has no two zones left for superblock records.
     #[error("its superblock zones cannot be written")]
     NoSuperblockZones,
@@ -66,16 +69,15 @@ pub(crate) async fn mark_destroyed<B: VolumeBody>(
 /// # Errors
 /// A [`DestroyError`] with the reason. The drive is still marked then, unless all that is left of
 /// it are records in zones that cannot be reset.
-///
-/// # Panics
-/// If the drive is not marked.
 pub(crate) async fn erase_destroyed<B: VolumeBody>(
     device: &Rc<dyn ZonedDevice>,
     array: ArrayUuid,
 ) -> Result<(), DestroyError> {
     let records = read_records::<B>(&**device).await?;
     let newest = newest_of(&records, array)?;
-    assert!(newest.body.is_destroyed(), "a member is erased that is not marked");
+    if !newest.body.is_destroyed() {
+        return Err(DestroyError::NotMarked);
+    }
     erase_in_order(device, &records, [Part::Data, Part::Older, Part::Newest]).await
 }
 

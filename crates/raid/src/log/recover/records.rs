@@ -35,9 +35,6 @@ pub async fn mark_destroyed(
 ///
 /// # Errors
 /// A [`DestroyError`] with the reason.
-///
-/// # Panics
-/// If the drive is not marked.
 pub async fn erase_destroyed(
     device: &Rc<dyn ZonedDevice>,
     array: ArrayUuid,

@@ -22,7 +22,8 @@ use crate::error::{CliError, LifecycleError};
 use crate::exit::Exit;
 use crate::format::{bytes, table};
 use crate::output::Output;
-use crate::session::{NamedDrive, Session};
+use crate::session::{Access, NamedDrive, Session};
+use crate::start::refuse_full_disk;
 
 #[derive(Args)]
 pub(crate) struct Destroy {
@@ -67,8 +68,12 @@ struct Erased {
 pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let paths = request.target.drives(&session)?;
-    let whole = Whole::lock(&session, &paths)?;
-    if let Some(what) = whole.absent().filter(|_| !request.force) {
+    let whole = match request.dry_run {
+        true => Whole::open(&session, &paths, Access::Look)?,
+        false => Whole::lock(&session, &paths)?,
+    };
+    whole.refuse_served()?;
+    if let Some(what) = whole.absent().filter(|_| !request.force && !whole.is_marked()) {
         return Err(LifecycleError::Absent { name: whole.name, what }.into());
     }
     let planned = plan(&session, &whole, request.dry_run)?;
@@ -79,6 +84,9 @@ pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliErr
     assert!(!planned.dry_run, "a dry run ends before the first mark");
     if !request.yes {
         agree(&planned, output)?;
+    }
+    if !request.force {
+        refuse_full(&whole)?;
     }
     mark_all(&session, &whole, request.force)?;
     erase_all(&session, &whole)?;
@@ -150,6 +158,14 @@ fn agree(planned: &Destroyed, output: &Output) -> Result<(), CliError> {
         output.warning(format_args!("{drive}: {} will be erased", bytes(*written_bytes)));
     }
     confirm(name)
+}
+
+/// Refuses drives in files that have no space for the mark, before the first is marked.
+fn refuse_full(whole: &Whole) -> Result<(), CliError> {
+    for array in &whole.shards {
+        refuse_full_disk(&array.drives, &array.verdicts)?;
+    }
+    Ok(())
 }
 
 /// Marks all members. Those that cannot be marked are left out by force only.

@@ -47,7 +47,7 @@ pub(crate) fn rename(request: &Rename, output: &Output) -> Result<Exit, CliError
     refuse_absent(&whole)?;
     let Whole { name, uuid, .. } = &whole;
     // Also those that have the name: an interrupted change may have left members without it.
-    for array in &whole.shards {
+    for array in whole.shards.iter().rev() {
         one(&session, array, to, output)?;
     }
     let renamed = Renamed { from: name, name: to, uuid: uuid.to_string() };
@@ -61,13 +61,14 @@ pub(crate) fn rename(request: &Rename, output: &Output) -> Result<Exit, CliError
 /// Refuses the name of another array of this machine.
 fn refuse_taken(session: &Session, request: &Rename, whole: &Whole) -> Result<(), CliError> {
     let to = &request.to;
+    let is_other = |uuid: &String| *uuid != whole.uuid.to_string();
     let found = Search::of(request.target.folders()).next(session)?;
     let uuid = match of_array(&found, to) {
         Ok(members) => members.first().map(|member| member.volume().to_string()),
-        Err(CliError::SameName { arrays: [uuid, _], .. }) => Some(uuid),
+        Err(CliError::SameName { arrays, .. }) => arrays.into_iter().find(is_other),
         Err(error) => return Err(error),
     };
-    match uuid.filter(|uuid| *uuid != whole.uuid.to_string()) {
+    match uuid.filter(is_other) {
         Some(uuid) => Err(LifecycleError::NameTaken { name: to.clone(), uuid }.into()),
         None => Ok(()),
     }

@@ -59,7 +59,8 @@ fn called(name: &str) -> Result<Option<Server>, CliError> {
     let mut found: Option<(ArrayUuid, PathBuf)> = None;
     for (socket, answer) in answers {
         let Answer::Serves(_, Some(status)) = answer else { continue };
-        let (status, Some(array)) = (parse_status(status)?, array_of(&socket)) else { continue };
+        // The server of another array may be of another release.
+        let (Ok(status), Some(array)) = (parse_status(status), array_of(&socket)) else { continue };
         let volume = shard_of(&status).volume(array);
         let uuids = [array, volume].map(|uuid| uuid.to_string());
         if status.name != name && !uuids.iter().any(|uuid| uuid.eq_ignore_ascii_case(name)) {
@@ -112,16 +113,36 @@ impl Server {
         }
     }
 
-    /// All drives that the process has, of all shards.
-    pub(super) fn drives(&self, status: Option<&ArrayStatus>) -> Result<Vec<PathBuf>, CliError> {
+    /// The status of all shards; `None` if one of them gives none.
+    ///
+    /// # Errors
+    /// If a server does not answer.
+    pub(super) fn statuses(
+        &self,
+        own: Option<&ArrayStatus>,
+    ) -> Result<Option<Vec<ArrayStatus>>, CliError> {
+        if own.is_none() {
+            return Ok(None);
+        }
+        let shards = self.sockets(own).into_iter().map(|socket| Self { socket }.status());
+        shards.collect()
+    }
+
+    /// The sockets of all shards.
+    fn sockets(&self, status: Option<&ArrayStatus>) -> BTreeSet<PathBuf> {
         let mut sockets = BTreeSet::from([self.socket.clone()]);
         let shard = status.map_or(Shard::WHOLE, shard_of);
         if let Some(array) = array_of(&self.socket) {
             let shards = (0..shard.of()).filter_map(|number| Shard::new(number, shard.of()));
             sockets.extend(shards.map(|other| socket_of(other.array(array))));
         }
+        sockets
+    }
+
+    /// All drives that the process has, of all shards.
+    pub(super) fn drives(&self, status: Option<&ArrayStatus>) -> Result<Vec<PathBuf>, CliError> {
         let mut drives = Vec::new();
-        for socket in sockets {
+        for socket in self.sockets(status) {
             if let Some(client) = Client::connect(&socket)? {
                 drives.extend(client.drives().iter().map(|drive| drive.path.clone()));
             }

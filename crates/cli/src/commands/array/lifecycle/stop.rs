@@ -54,8 +54,11 @@ pub(crate) fn stop(request: &Stop, output: &Output) -> Result<Exit, CliError> {
     };
     let status = server.status()?;
     let name = status.as_ref().map_or("the array", |status| &status.name);
-    if let Some(status) = status.as_ref().filter(|_| !request.force) {
-        refuse_used(status)?;
+    if !request.force {
+        // The front ends are those of one shard, whichever was asked for.
+        let shards = server.statuses(status.as_ref())?;
+        let shards = shards.ok_or(LifecycleError::NoStatus { name: name.to_owned() })?;
+        shards.iter().try_for_each(refuse_used)?;
     }
     let drives = server.drives(status.as_ref())?;
     server.client()?.ask(&Request::Stop, |_| {})?;
@@ -82,10 +85,10 @@ fn refuse_used(status: &ArrayStatus) -> Result<(), CliError> {
     }
 }
 
-/// Whether a disk of the kernel is mounted, or has another exclusive user.
+/// Whether a disk of the kernel is mounted, or has another exclusive user; also if that is unknown.
 fn is_held(disk: &str) -> bool {
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    open(disk, flags, Mode::empty()).is_err_and(|error| error == Errno::BUSY)
+    open(disk, flags, Mode::empty()).is_err_and(|error| error != Errno::NOENT)
 }
 
 /// Waits until nobody has the drives.

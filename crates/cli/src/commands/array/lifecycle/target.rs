@@ -23,7 +23,7 @@ impl Target {
     /// The name or UUID, if drives were not given.
     pub(super) fn name(&self) -> Option<&str> {
         match &self.words[..] {
-            [word] if !word.is_file() && word.components().count() == 1 => {
+            [word] if word.is_dir() || !word.exists() => {
                 word.to_str().filter(|name| !name.contains('/'))
             }
             _ => None,

@@ -34,6 +34,8 @@ pub(super) struct OneArray {
     pub(super) membership: MembershipRecord,
     pub(super) drives: Vec<NamedDrive>,
     pub(super) verdicts: Vec<DriveVerdict>,
+    /// Which drives are marked to be erased.
+    marked: Vec<bool>,
 }
 
 impl OneArray {
@@ -96,10 +98,8 @@ impl Whole {
         }
         let shards = of_arrays.into_values().map(|drives| look(session, drives));
         let shards: Vec<_> = shards.collect::<Result<_, _>>()?;
-        let newest = shards.iter().map(|array| &array.membership);
-        let newest = newest.max_by_key(|record| (record.epoch, record.record_sequence));
-        let name =
-            newest.map_or_else(|| first.config.name.clone(), |record| record.config.name.clone());
+        // Shards are renamed one after the other, the first of them last.
+        let name = shards.first().map_or(&first, |array| &array.membership).config.name.clone();
         let uuid = first.config.shard.volume(first.config.array);
         assert!(!shards.is_empty(), "a member was found");
         Ok(Self { name, uuid, shards, of: first.config.shard.of() })
@@ -135,6 +135,19 @@ impl Whole {
             }
         }
         Ok(())
+    }
+
+    /// Whether all members here are marked to be erased. Then all members were, before the first
+    /// was erased: those that are not here may be.
+    pub(super) fn is_marked(&self) -> bool {
+        let all_of = |array: &OneArray| {
+            let is_member =
+                |verdict: &DriveVerdict| matches!(verdict.role, DriveRole::Member { .. });
+            let mut drives = array.verdicts.iter().zip(&array.marked);
+            drives.all(|(verdict, marked)| *marked || !is_member(verdict))
+                && array.verdicts.iter().any(is_member)
+        };
+        self.shards.iter().all(all_of)
     }
 
     /// Members and shards that were not given, in words.
@@ -176,10 +189,15 @@ impl Whole {
 
 /// Finds the members of an array among its drives.
 fn look(session: &Session, drives: Vec<NamedDrive>) -> Result<OneArray, CliError> {
-    let first = session.executor.run(membership_of(&drives[0]));
-    let is_log = first.is_ok_and(|record| {
-        record.is_some_and(|record| matches!(record.config.volume, VolumeKind::Log(_)))
-    });
+    let mut records = Vec::new();
+    for named in &drives {
+        let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+        records.push(session.executor.run(membership_of(named)).map_err(failed)?);
+    }
+    let marked = records.iter().map(|record| record.as_ref().is_some_and(|it| it.is_destroyed));
+    let marked = marked.collect();
+    let mut kinds = records.iter().flatten().map(|record| &record.config.volume);
+    let is_log = kinds.all(|kind| matches!(kind, VolumeKind::Log(_)));
     let (membership, verdicts, refusal) = if is_log {
         let found = session.executor.run(survey(offer(&drives)));
         let membership = found.membership.as_ref().map(MembershipRecord::of);
@@ -192,7 +210,7 @@ fn look(session: &Session, drives: Vec<NamedDrive>) -> Result<OneArray, CliError
     let refusal = refusal.unwrap_or(CliError::NoArray);
     match membership {
         Some(membership) if !verdicts.iter().any(is_copy) => {
-            Ok(OneArray { membership, drives, verdicts })
+            Ok(OneArray { membership, drives, verdicts, marked })
         }
         _ => Err(refusal),
     }
