@@ -130,13 +130,23 @@ pub(crate) struct Reclaim {
     pub(crate) is_running: bool,
     /// Writes that wait for space.
     pub(crate) waiting: u32,
-    /// Zones that could not be relocated, and whether for damage. The others are tried again after
-    /// the next change.
-    pub(crate) given_up: BTreeMap<ZoneId, bool>,
+    /// Zones that could not be relocated.
+    pub(crate) given_up: BTreeMap<ZoneId, GivenUp>,
     /// Writes that became part of a file, records, and resets, so far.
     pub(crate) changes: u64,
     /// The zone that the policy chose to move the files of.
     pub(crate) levelled: Option<ZoneId>,
+}
+
+/// Why a zone is not relocated now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GivenUp {
+    /// A block cannot be read: in this use of the zone it stays so.
+    Damaged,
+    /// It failed, perhaps for want of space: until the next reset.
+    Failed,
+    /// Its live blocks could not move when so many changes had been made.
+    Stuck(u64),
 }
 
 /// Counters of an open store, in blocks unless another unit is named.

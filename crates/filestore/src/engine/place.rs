@@ -85,6 +85,8 @@ impl Core {
                     waiting = Some(Waiting::begin(self));
                     continue;
                 }
+                // Something to relocate may have come since the wait began.
+                Step::Wait if !need.is_relocation => self.run_reclaim(),
                 Step::Wait => {}
             }
             self.space_changed.wait().await;
@@ -261,7 +263,7 @@ impl State {
         let nothing_comes = !self.zones.iter().any(|(_, entry)| is_coming(entry))
             && self.journal.items.iter().all(|item| item.freed.is_empty());
         // What cannot be relocated before a write ends can be then.
-        let is_retried = !is_idle && self.reclaim.given_up.values().any(|is_damaged| !is_damaged);
+        let is_retried = !is_idle && self.reclaim.has_stuck();
         let reclaims = self.reclaim.is_running || is_retried || self.victim(true).is_some();
         nothing_comes && (is_relocation || !reclaims)
     }

@@ -10,7 +10,7 @@ use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, Command, OOB_BYTES, Payload, ZoneAddress, ZoneId,
 };
 
-use super::core::{Core, Pin, Reclaim, State, Ticket};
+use super::core::{Core, GivenUp, Pin, Reclaim, State, Ticket};
 use super::place::Place;
 use crate::error::StoreError;
 use crate::format::{Entry, Tag};
@@ -37,6 +37,14 @@ enum Reason {
     Wear,
 }
 
+/// A zone when its relocation begins.
+#[derive(Clone, Copy)]
+struct Begun {
+    incarnation: Incarnation,
+    live: u32,
+    changes: u64,
+}
+
 /// Blocks of a file that were copied.
 struct Copied {
     file: FileId,
@@ -49,12 +57,23 @@ struct Copied {
 }
 
 impl Reclaim {
-    /// Something changed. Returns whether zones that were given up may be relocated now.
-    pub(crate) fn forget_given_up(&mut self) -> bool {
-        let all = self.given_up.len();
-        self.given_up.retain(|_, is_damaged| *is_damaged);
-        self.changes += 1;
+    /// Forgets zones that were stuck before the last change. Returns whether there were some.
+    fn forget_stuck(&mut self) -> bool {
+        let (all, changes) = (self.given_up.len(), self.changes);
+        self.given_up.retain(|_, why| !matches!(why, GivenUp::Stuck(at) if *at < changes));
         self.given_up.len() < all
+    }
+
+    /// A zone was reset: there is more space.
+    pub(crate) fn note_reset(&mut self, zone: ZoneId) {
+        self.given_up.remove(&zone);
+        self.given_up.retain(|_, why| *why == GivenUp::Damaged);
+        self.changes += 1;
+    }
+
+    /// Whether a zone waits for a write to end.
+    pub(crate) fn has_stuck(&self) -> bool {
+        self.given_up.values().any(|why| matches!(why, GivenUp::Stuck(_)))
     }
 }
 
@@ -115,6 +134,11 @@ impl State {
         is_movable && !self.reclaim.given_up.contains_key(&zone)
     }
 
+    fn begun(&self, zone: ZoneId) -> Begun {
+        let Zone { incarnation, live, .. } = *self.zones.get(zone);
+        Begun { incarnation, live, changes: self.reclaim.changes }
+    }
+
     /// Resets of the data zones.
     pub(crate) fn wear(&self) -> Wear {
         let usable = |phase| !matches!(phase, Phase::Metadata | Phase::Unusable);
@@ -155,15 +179,27 @@ impl Core {
         self.handle.spawn_alone("relocation", self.clone().reclaim());
     }
 
-    /// A write is part of a file, or a record durable: zones may be relocated that were given up
-    /// for another reason than damage.
+    /// A write has ended, or a record is durable: zones that were stuck may be relocated. While
+    /// another one is, they wait for their turn, so that none is tried again and again.
     pub(crate) fn retry_reclaim(self: &Rc<Self>) {
-        let retries = self.state_mut().reclaim.forget_given_up();
+        let retries = {
+            let reclaim = &mut self.state_mut().reclaim;
+            reclaim.changes += 1;
+            !reclaim.is_running && reclaim.forget_stuck()
+        };
         if retries {
             mark(Mark::RelocationRetried);
             self.run_reclaim();
             self.space_changed.open();
         }
+    }
+
+    /// Blocks are free that no record holds back.
+    pub(crate) fn space_freed(self: &Rc<Self>) {
+        self.reset_unneeded();
+        self.retry_reclaim();
+        self.run_reclaim();
+        self.space_changed.open();
     }
 
     async fn reclaim(self: Rc<Self>) {
@@ -182,14 +218,18 @@ impl Core {
                     // In its next use it holds other files.
                     state.reclaim.levelled = None;
                 }
-                state.reclaim.is_running = victim.is_some();
+                // After the others: something has changed since they were tried.
+                let again = victim.is_none() && state.reclaim.forget_stuck();
+                let again = again && state.stopped.is_none();
+                state.reclaim.is_running = victim.is_some() || again;
+                if again {
+                    mark(Mark::RelocationRetried);
+                    continue;
+                }
                 victim
             };
             let Some((victim, reason)) = victim else { break };
-            let begun = {
-                let state = self.state();
-                (state.reclaim.changes, state.zones.get(victim).live)
-            };
+            let begun = self.state().begun(victim);
             let relocated = self.relocate(victim, reason).await;
             self.note_relocated(victim, begun, &relocated);
             self.reset_unneeded();
@@ -199,20 +239,25 @@ impl Core {
     }
 
     /// Gives up a zone that failed, or whose live blocks cannot move yet: those of writes that are
-    /// not part of a file, as one before them waits for space. Others come first. If something has
-    /// changed since `begun`, they may move now.
-    fn note_relocated(&self, zone: ZoneId, begun: (u64, u32), relocated: &Result<(), StoreError>) {
-        let is_damaged =
-            matches!(relocated, Err(StoreError::Damaged { .. } | StoreError::Unreadable { .. }));
+    /// not part of a file, as one before them waits for space. Others come first.
+    fn note_relocated(&self, zone: ZoneId, begun: Begun, relocated: &Result<(), StoreError>) {
         let mut state = self.state_mut();
-        let Zone { phase, live, .. } = *state.zones.get(zone);
-        let is_stuck = phase == Phase::Sealed && live > 0 && begun == (state.reclaim.changes, live);
-        if is_stuck {
+        let now = state.begun(zone);
+        if now.incarnation != begun.incarnation {
+            // It was reset meanwhile, and is in another use.
+            return;
+        }
+        let is_stuck = state.zones.get(zone).phase == Phase::Sealed && now.live == begun.live;
+        let why = match relocated {
+            Err(StoreError::Damaged { .. } | StoreError::Unreadable { .. }) => GivenUp::Damaged,
+            Err(_) => GivenUp::Failed,
+            Ok(()) if is_stuck && now.live > 0 => GivenUp::Stuck(begun.changes),
+            Ok(()) => return,
+        };
+        if why == GivenUp::Stuck(begun.changes) {
             mark(Mark::RelocationStuck);
         }
-        if relocated.is_err() || is_stuck {
-            state.reclaim.given_up.insert(zone, is_damaged);
-        }
+        state.reclaim.given_up.insert(zone, why);
     }
 
     /// Waits until a relocated zone is empty, or in use for another reason.

@@ -190,6 +190,8 @@ impl Core {
         for zone in to_finish {
             core.finish(zone).await;
         }
+        let is_idle = !core.state().journal.is_running && !core.state().reclaim.is_running;
+        assert!(is_idle, "nothing else writes the log during a start");
         let written = core.write_snapshot(twin_log).await;
         written.map_err(|reason| match reason {
             StopReason::Journal(status) => OpenError::Device(status),

@@ -32,7 +32,11 @@ impl Core {
             zones
         };
         for zone in zones {
-            self.handle.spawn_alone("zone reset", self.clone().reset(zone));
+            let core = self.clone();
+            self.handle.spawn_alone("zone reset", async move {
+                core.clone().reset(zone).await;
+                core.run_reclaim();
+            });
         }
     }
 
@@ -42,8 +46,7 @@ impl Core {
         {
             let mut state = self.state_mut();
             // There is more space: others may be relocated that were given up for want of it.
-            state.reclaim.given_up.remove(&zone);
-            state.reclaim.forget_given_up();
+            state.reclaim.note_reset(zone);
             if mutant(Mutant::ReadersNotAwaited) {
                 state.zones.get_mut(zone).readers = 0;
             }

@@ -273,6 +273,7 @@ impl Core {
 
     /// A write is done: its bytes and those behind it that were done earlier are part of the file.
     fn end_write(self: &Rc<Self>, span: Span, place: Place) {
+        let mut is_stray = false;
         let seals = {
             let mut state = self.state_mut();
             if let Some(pending) = state.pending_at(span, place) {
@@ -280,6 +281,7 @@ impl Core {
             } else {
                 // The writer failed meanwhile. There may be another one, at the same byte.
                 state.zones.free(BlockRun { at: place.at, blocks: place.blocks });
+                is_stray = true;
             }
             state.absorb(span.file, self.device.geometry().volatile_cache);
             state.end_flight(place.at)
@@ -288,7 +290,10 @@ impl Core {
             self.start_sealing(place.at.zone);
         }
         self.end_if_closed(span.file);
-        self.retry_reclaim();
+        match is_stray {
+            true => self.space_freed(),
+            false => self.retry_reclaim(),
+        }
         self.writes_ended.open();
     }
 
@@ -369,7 +374,7 @@ impl Core {
     }
 
     /// No later byte of the file can be written. Blocks in flight are garbage.
-    pub(super) fn fail_writer(&self, file: FileId, error: &StoreError) {
+    pub(super) fn fail_writer(self: &Rc<Self>, file: FileId, error: &StoreError) {
         let mut state = self.state_mut();
         let Some(writer) = state.writers.get_mut(&file) else { return };
         writer.failed.get_or_insert_with(|| error.clone());
@@ -381,6 +386,8 @@ impl Core {
             state.zones.free(pending.run);
         }
         state.forget_if_clean(file);
+        drop(state);
+        self.space_freed();
     }
 
     /// Waits until no write of the file is in flight.

@@ -59,9 +59,9 @@ fn every_mutant_dies() {
 fn every_mark_is_reached() {
     crate::basics::space_is_reclaimed_until_everything_is_live();
     crate::damage::a_zone_with_a_damaged_block_is_not_levelled_in_part();
-    // Further ones: a zone with blocks of unfinished writes alone, and another one that is
-    // relocated once they are done; a snapshot that ends between a reset's begin and end.
-    for seed in (1..400).chain([717, 1_527, 12_291]) {
+    // Further ones: a zone with blocks of unfinished writes alone, which is relocated once they are
+    // done; a snapshot that ends between a reset's begin and end.
+    for seed in (1..400).chain([1_152, 12_291]) {
         history(seed);
         rotten_history(seed);
     }
