@@ -71,8 +71,9 @@ impl ZoneState {
                 one.column < next.column || one.column == next.column && one.end < next.start
             });
             let sane = |one: &Junk| u32::from(one.column) < columns && one.start < one.end;
-            // Finished by the volume itself is finished.
-            if flags > 7 || flags & 6 == 4 || !ascending || !junk.iter().all(sane) {
+            // Finished by the volume itself is finished; a zone under reset is empty.
+            let contradicts = flags & 6 == 4 || flags & 1 == 1 && (flags > 1 || ranges > 0);
+            if flags > 7 || contradicts || !ascending || !junk.iter().all(sane) {
                 return None;
             }
             states.push(Self {

@@ -689,6 +689,14 @@ marks! {
     ZonedFinishedForActive = "zoned.finished_for_active",
     /// Zoned volume: a drive gives no answer about blocks of its parity log.
     ZonedLogUnread = "zoned.log_unread",
+    /// Zoned volume: a drive gives no answer about a block where a zone seems to end.
+    ZonedTailUnread = "zoned.tail_unread",
+    /// Zoned volume: a start relocates parity of a finished zone's last stripe.
+    ZonedLastParityRelocated = "zoned.last_parity_relocated",
+    /// Zoned volume: a start finishes columns whose last parity cannot be computed any more.
+    ZonedFinishedWithLoss = "zoned.finished_with_loss",
+    /// Zoned volume: a column ends before a place with junk, as its drive has lost blocks.
+    ZonedColumnFellBack = "zoned.column_fell_back",
     /// Zoned volume: a complete zone is finished on record before it gets junk, or by a start.
     ZonedFinishedWithJunk = "zoned.finished_with_junk",
     /// Zoned volume: a parity log has records of a mount that does not count.

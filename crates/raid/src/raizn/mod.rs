@@ -48,6 +48,7 @@ pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{
     Survey, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
 };
+pub use recover::unread::{Unread, UnreadPart};
 pub use replace::{ReplaceError, check_fit};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

@@ -116,6 +116,19 @@ impl Core {
         at: u32,
         count: u32,
     ) -> Vec<Option<Block>> {
+        let told = self.fetch_told(zone, column, at, count).await;
+        told.into_iter().map(Result::ok).collect()
+    }
+
+    /// Reads blocks of a column, or why each was not read: a block that does not verify, or that
+    /// its parity log has lost, is as one that the drive cannot read.
+    pub(crate) async fn fetch_told(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        at: u32,
+        count: u32,
+    ) -> Vec<Result<Block, Status>> {
         let mut found = Vec::with_capacity(count as usize);
         let mut next = at;
         while next < at + count {
@@ -126,13 +139,14 @@ impl Core {
             };
             let end = until.min(at + count);
             if is_lost {
-                found.resize(count as usize, None);
+                found.resize(count as usize, Err(Status::DeviceGone));
                 break;
             }
             if is_junk {
                 let state = self.state.borrow();
                 let relocated = &state.logical[zone as usize].columns[column.index()].relocated;
-                found.extend((next..end).map(|at| relocated.get(&at).cloned()));
+                let there = |at| relocated.get(&at).cloned().ok_or(Status::UnrecoveredRead);
+                found.extend((next..end).map(there));
             } else {
                 found.extend(self.fetch_in_place(zone, column, next..end).await);
             }
@@ -147,20 +161,27 @@ impl Core {
         zone: u32,
         column: Column,
         at: Range<u32>,
-    ) -> Vec<Option<Block>> {
+    ) -> Vec<Result<Block, Status>> {
         let address = |at: u32| ZoneAddress::new(Layout::column_zone(zone), at);
         let count = at.end - at.start;
-        if let Ok(payload) = self.read_zone(column, address(at.start), BlockCount(count)).await {
-            return self.verified(zone, column, at.start, &payload);
+        let verified = |at: u32, payload: &Payload| {
+            let blocks = self.verified(zone, column, at, payload).into_iter();
+            blocks.map(|block| block.ok_or(Status::UnrecoveredRead))
+        };
+        let whole = match self.read_zone(column, address(at.start), BlockCount(count)).await {
+            Ok(payload) => return verified(at.start, &payload).collect(),
+            Err(status) => status,
+        };
+        if count == 1 {
+            return vec![Err(whole)];
         }
+        // Only some of the blocks may be unreadable.
         let mut found = Vec::with_capacity(count as usize);
         for at in at {
-            let read = match count {
-                1 => Err(Status::UnrecoveredRead),
-                // Only some of the blocks may be unreadable.
-                _ => self.read_zone(column, address(at), BlockCount(1)).await,
-            };
-            found.push(read.ok().and_then(|one| self.verified(zone, column, at, &one).pop()?));
+            match self.read_zone(column, address(at), BlockCount(1)).await {
+                Ok(one) => found.extend(verified(at, &one)),
+                Err(status) => found.push(Err(status)),
+            }
         }
         found
     }

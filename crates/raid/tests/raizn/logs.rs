@@ -1,7 +1,7 @@
 //! Starts without a member, when blocks of another member's parity log are lost, or are not read.
 
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
-use zoneweave_raid::raizn::{OpenError, OpenOptions, Volume, open};
+use zoneweave_raid::raizn::{OpenError, OpenOptions, Unread, UnreadPart, Volume, open};
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAddress, ZoneId, ZoneState, ZonedDeviceExt,
 };
@@ -114,7 +114,9 @@ fn a_start_that_lacks_answers_of_a_log_is_refused() {
     executor.run(async {
         let offered = offer(&drives[..2], &handle);
         let refused = open(&handle, offered, OpenOptions::default()).await.err();
-        let Some(OpenError::LogUnread { slot, status }) = refused else { panic!("{refused:?}") };
+        let Some(OpenError::Unread(unread)) = refused else { panic!("{refused:?}") };
+        let Unread { part, slot, status } = unread;
+        assert_eq!(part, UnreadPart::ParityLog);
         assert_eq!((slot.index(), status), (silent, Status::Aborted));
     });
     drop(executor);

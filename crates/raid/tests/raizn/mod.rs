@@ -14,6 +14,7 @@ mod model;
 mod resets;
 mod scrub;
 mod stalling;
+mod tails;
 
 use crate::support::for_each_seed;
 

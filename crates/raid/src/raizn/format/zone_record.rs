@@ -11,7 +11,8 @@
 //! | 20.. | junk ranges of 12 bytes: column, three zero bytes, first block, block behind the last |
 //!
 //! *Junk* is what a crash left in a column behind the zone's write pointer. It cannot be
-//! overwritten, so later blocks of these places are in the parity log (RAIZN §5.2).
+//! overwritten, so later blocks of these places are in the parity log (RAIZN §5.2). A zone under
+//! reset is neither finished nor has junk.
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -139,12 +140,53 @@ impl ZoneRecord {
         let (generation, zone) = (raw.generation.get(), raw.zone.get());
         let finished = (raw.flags & FINISHED != 0).then(|| raw.finished.get());
         let by_volume = raw.flags & BY_VOLUME != 0;
+        let resetting = raw.flags & RESETTING != 0;
         let sane = raw.flags & !(RESETTING | FINISHED | BY_VOLUME) == 0
             && (finished.is_some() || !by_volume)
+            && !(resetting && (finished.is_some() || !junk.is_empty()))
             && zone < config.zones
             && generation < NUMBER_LIMIT;
-        let resetting = raw.flags & RESETTING != 0;
         let found = Self { zone, generation, resetting, finished, by_volume, junk };
         sane.then_some((found, rest))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::array::format::config::{Checksums, VolumeKind, ZonedConfig};
+    use crate::array::format::envelope::ArrayUuid;
+    use crate::scheme::Scheme;
+    use crate::shards::Shard;
+    use zoneweave_zoned::BlockCount;
+
+    use super::*;
+
+    /// The start with such a record panicked.
+    #[test]
+    fn a_zone_under_reset_is_empty() {
+        let config = ArrayConfig {
+            array: ArrayUuid([7; 16]),
+            name: "zoned".to_owned(),
+            scheme: Scheme::new(2, 1).expect("a possible scheme"),
+            write_unit: BlockCount(1),
+            zone_capacity: BlockCount(240),
+            zones: 11,
+            shard: Shard::WHOLE,
+            volume: VolumeKind::Zoned(ZonedConfig {
+                unit_blocks: 4,
+                checksums: Checksums::Metadata,
+            }),
+        };
+        let decodes = |record: &ZoneRecord| {
+            let mut bytes = Vec::new();
+            record.encode_to(&mut bytes);
+            ZoneRecord::decode(&bytes, &config).is_some_and(|(found, _)| found == *record)
+        };
+        let resetting = ZoneRecord { resetting: true, ..ZoneRecord::new(3) };
+        assert!(decodes(&resetting));
+        let junk = vec![Junk { column: Column(0), start: 8, end: 9 }];
+        assert!(decodes(&ZoneRecord { junk: junk.clone(), ..ZoneRecord::new(3) }));
+        assert!(!decodes(&ZoneRecord { junk, ..resetting.clone() }));
+        assert!(!decodes(&ZoneRecord { finished: Some(8), ..resetting }));
     }
 }

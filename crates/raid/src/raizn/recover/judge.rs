@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use zoneweave_zoned::{BlockCount, zero_blocks};
+use zoneweave_zoned::{BlockCount, Status, zero_blocks};
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
@@ -35,6 +35,16 @@ pub(crate) struct ColumnTail {
     pub(crate) write_pointer: u32,
     /// The blocks that are there, by column offset.
     pub(crate) blocks: BTreeMap<u32, Block>,
+    /// Places of which the drive has said nothing, and how it failed the read.
+    pub(crate) unread: BTreeMap<u32, Status>,
+}
+
+impl ColumnTail {
+    /// Whether a block is in its place, or may be: it is not known to be missing.
+    #[must_use]
+    pub(crate) fn may_have(&self, at: u32) -> bool {
+        self.blocks.contains_key(&at) || self.unread.contains_key(&at)
+    }
 }
 
 /// Partial parity at one place of a stripe's units.

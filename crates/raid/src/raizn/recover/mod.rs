@@ -3,9 +3,10 @@
 //! 1. [`decisions`] collects the states of zones from superblock records.
 //! 2. The start takes a mount number that no other start has, durably.
 //! 3. `log_scan` reads the parity logs of the published mount.
-//! 4. `judge` finds how far a zone is readable, and its contents behind the last stripe that all
-//!    members hold; `repair` puts missing blocks in their places, or in memory where junk is there.
-//!    `excess` finishes zones that would take more than there is.
+//! 4. `tail` reads a zone behind the last stripe that all members hold; `judge` finds how far it is
+//!    readable, and `repair` puts missing blocks in their places, or in memory where junk is there.
+//!    `excess` finishes zones that would take more than there is. Where drives do not answer and
+//!    too few others are there, the start is refused ([`unread`]).
 //! 5. `publish` writes what counts to a fresh zone of each parity log, flushes, and records the
 //!    states of all zones with the mount in one snapshot. Only then are users served.
 //!
@@ -21,3 +22,5 @@ pub(crate) mod open;
 pub(crate) mod publish;
 pub(crate) mod repair;
 pub(crate) mod survey;
+pub(crate) mod tail;
+pub(crate) mod unread;

@@ -8,8 +8,8 @@ use thiserror::Error;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
 use zoneweave_zoned::{
-    Geometry, ImportError, Status, ZoneAttributes, ZoneInfo, ZoneOffset,
-    ZoneRecord as ZoneStateRecord, ZoneSet, ZoneState,
+    Geometry, ImportError, ZoneAttributes, ZoneInfo, ZoneOffset, ZoneRecord as ZoneStateRecord,
+    ZoneSet, ZoneState,
 };
 
 use crate::array::error::AssemblyError;
@@ -35,15 +35,18 @@ use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::decisions::Decisions;
 use crate::raizn::recover::log_scan::LogScan;
 use crate::raizn::recover::repair::{Leftover, report};
+use crate::raizn::recover::unread::{Unread, UnreadPart};
 use crate::raizn::volume::Volume;
 use crate::raizn::zone::LogicalZone;
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::ColumnSet;
 
 /// How to start a zoned volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
     /// Start with half of the members or fewer, as long as data can be read. This mints a new
     /// lineage, so members left out can join again only as new drives.
+    ///
+    /// Also give up what drives do not read now at the ends of zones.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
     pub lineage: u64,
@@ -76,17 +79,9 @@ pub enum OpenError {
     /// Members failed while the volume was being recovered.
     #[error("the volume cannot be started: {0}")]
     Stopped(StopReason),
-    /// Drives do not say what their parity logs hold.
-    #[error(
-        "the volume cannot be started: the parity log of slot {slot} was not read ({status}), and \
-         too few other drives are there to do without it: start it again once the drive answers"
-    )]
-    LogUnread {
-        /// The slot.
-        slot: Column,
-        /// How the drive failed a read.
-        status: Status,
-    },
+    /// A drive gives no answer about blocks that decide how far zones are readable.
+    #[error("the volume cannot be started: {0}")]
+    Unread(#[from] Unread),
     /// The states of the zones contradict each other.
     #[error("the volume cannot be started: {0}")]
     Zones(#[from] ImportError),
@@ -113,7 +108,7 @@ pub async fn open(
     let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
     core.end_columns().await;
     core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
-    recover(&core, mount, published).await?;
+    recover(&core, mount, published, options.force).await?;
     let columns = |zone: &LogicalZone| -> u64 {
         zone.columns.iter().map(|column| column.relocated.len() as u64).sum()
     };
@@ -244,7 +239,12 @@ fn logical_zones(
 }
 
 /// Recovers all zones and publishes the mount.
-async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), OpenError> {
+async fn recover(
+    core: &Rc<Core>,
+    mount: Mount,
+    published: Mount,
+    force: bool,
+) -> Result<(), OpenError> {
     let members = core.state.borrow().array.writable_members();
     let mut reports: Vec<Option<Vec<ZoneInfo>>> = vec![None; core.layout.scheme().columns()];
     let mut logs: Vec<LogScan> = reports.iter().map(|_| LogScan::default()).collect();
@@ -264,10 +264,12 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
             _ => {}
         }
     }
-    check_logs(core, &logs)?;
+    if !force {
+        check_logs(core, &logs)?;
+    }
     let mut leftovers = Vec::new();
     for zone in 0..core.layout.zones() {
-        leftovers.push(core.recover_zone(zone, &reports, &logs).await);
+        leftovers.push(core.recover_zone(zone, &reports, &logs, force).await?);
     }
     assert!(leftovers.len() == core.layout.zones() as usize, "every zone was recovered");
     let excess = core.finish_excess();
@@ -293,7 +295,7 @@ async fn recover(core: &Rc<Core>, mount: Mount, published: Mount) -> Result<(), 
 
 /// Checks that the volume can do without what was not read of parity logs. A start decides how far
 /// zones are readable, for good.
-fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), OpenError> {
+fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), Unread> {
     let scheme = core.layout.scheme();
     let unread = || scheme.iter().zip(logs).filter_map(|(slot, log)| Some((slot, log.unread?)));
     let of_unread: ColumnSet = unread().map(|(slot, _)| slot).collect();
@@ -301,7 +303,7 @@ fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), OpenError> {
     mark_if(Mark::ZonedLogUnread, || !of_unread.is_empty());
     match unread().next() {
         Some((slot, status)) if !scheme.survives(lost.union(of_unread)) => {
-            Err(OpenError::LogUnread { slot, status })
+            Err(Unread { part: UnreadPart::ParityLog, slot, status })
         }
         _ => Ok(()),
     }

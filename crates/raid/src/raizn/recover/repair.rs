@@ -14,18 +14,18 @@ use zoneweave_zoned::{
 
 use crate::array::format::config::Checksums;
 use crate::instrument::marks::{Mark, mark, mark_if};
-use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::metadata::BlockMetadata;
-use crate::raizn::format::zone_record::Junk;
+use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::layout::Layout;
 use crate::raizn::recover::excess::JUNK_RANGES_MOST;
-use crate::raizn::recover::judge::{ColumnTail, PartialParity, Readable, ZoneTail};
+use crate::raizn::recover::judge::{Readable, ZoneTail};
 use crate::raizn::recover::log_scan::LogScan;
+use crate::raizn::recover::unread::Unread;
 use crate::raizn::stripe::Block;
 use crate::raizn::zone::LogicalZone;
-use crate::scheme::{Column, Role};
+use crate::scheme::Column;
 
 /// Damaged blocks of a column that a start replaces by relocated ones.
 const REPLACED_MOST: usize = 4;
@@ -42,16 +42,20 @@ pub(crate) enum Leftover {
 
 impl Core {
     /// Finds what is readable of a zone and completes its columns. `reports` are the members' zones
-    /// by slot, `logs` their parity logs.
+    /// by slot, `logs` their parity logs. `force` gives up what is not read.
+    ///
+    /// # Errors
+    /// A read without an answer, if the zone may go on behind its end.
     pub(crate) async fn recover_zone(
         self: &Rc<Self>,
         zone: u32,
         reports: &[Option<Vec<ZoneInfo>>],
         logs: &[LogScan],
-    ) -> Leftover {
+        force: bool,
+    ) -> Result<Leftover, Unread> {
         if self.state.borrow().logical[zone as usize].record.resetting {
             mark(Mark::ZonedResetCompleted);
-            return Leftover::Reset;
+            return Ok(Leftover::Reset);
         }
         self.leave_out_read_only(zone, reports);
         self.load_relocated(zone, logs);
@@ -64,19 +68,22 @@ impl Core {
             .any(|header| header.zone == zone && header.generation == generation);
         if ends.iter().flatten().all(|end| *end == 0) && !is_logged {
             let finished = self.state.borrow().logical[zone as usize].record.finished;
-            return if finished.is_some() { Leftover::Finish } else { Leftover::Nothing };
+            return Ok(if finished.is_some() { Leftover::Finish } else { Leftover::Nothing });
         }
         let tail = self.read_tail(zone, &ends, logs).await;
         let readable = self.judge(&tail);
+        if !force {
+            self.check_end(&tail, readable.end, logs)?;
+        }
         if readable.end == 0 && tail.finished.is_none() {
             mark(Mark::ZonedNothingReadable);
-            return Leftover::Reset;
+            return Ok(Leftover::Reset);
         }
         // The data of a finished zone was durable before the zone was.
         if tail.finished.is_none() {
             self.complete_columns(&tail, &readable).await;
         }
-        self.enter(&tail, readable)
+        Ok(self.enter(&tail, readable))
     }
 
     /// Takes the relocated blocks of a zone from the logs.
@@ -117,94 +124,6 @@ impl Core {
         logical.absent = read_only.fold(logical.absent, |absent, (column, _)| absent.with(column));
     }
 
-    /// The write pointer of each column; `None` for columns that are lost.
-    fn column_ends(&self, zone: u32, reports: &[Option<Vec<ZoneInfo>>]) -> Vec<Option<u32>> {
-        let lost = self.state.borrow().lost_columns(zone);
-        let physical = Layout::column_zone(zone);
-        let columns = self.layout.scheme().iter().zip(reports);
-        let ends = columns.map(|(column, report)| {
-            let info = report.as_ref()?.get(physical.index())?;
-            let is_there = !lost.contains(column) && info.state != ZoneState::Offline;
-            is_there.then(|| info.write_pointer.0.min(self.layout.column_blocks()))
-        });
-        ends.collect()
-    }
-
-    /// The first place of a column without its block.
-    fn first_missing(&self, zone: u32, column: Column, end: u32) -> u32 {
-        let state = self.state.borrow();
-        let logical = &state.logical[zone as usize];
-        let relocated = &logical.columns[column.index()].relocated;
-        for junk in logical.junk_of(column) {
-            let missing = (junk.start..junk.end).find(|at| !relocated.contains_key(at));
-            if let Some(missing) = missing {
-                return missing.min(end);
-            }
-        }
-        end
-    }
-
-    /// Reads all columns behind the last stripe that every member holds.
-    async fn read_tail(
-        self: &Rc<Self>,
-        zone: u32,
-        ends: &[Option<u32>],
-        logs: &[LogScan],
-    ) -> ZoneTail {
-        let layout = &self.layout;
-        let (finished, generation) = {
-            let state = self.state.borrow();
-            let record = &state.logical[zone as usize].record;
-            (record.finished, record.generation)
-        };
-        let columns = || layout.scheme().iter().zip(ends);
-        let missing =
-            columns().filter_map(|(column, end)| Some(self.first_missing(zone, column, (*end)?)));
-        let missing = match mutant(Mutant::ZonedHolesLeft) {
-            true => missing.max(),
-            false => missing.min(),
-        };
-        let first_stripe = match finished {
-            Some(end) => layout.stripe_of(end),
-            None => layout.stripe_at(missing.unwrap_or(0)),
-        };
-        let mut tails = Vec::new();
-        for (column, end) in columns() {
-            let mut tail = ColumnTail {
-                is_present: end.is_some(),
-                write_pointer: end.unwrap_or(0),
-                ..ColumnTail::default()
-            };
-            let start = layout.row_start(first_stripe);
-            let until = self.last_there(zone, column, tail.write_pointer);
-            if tail.is_present && start < until {
-                let blocks = self.fetch(zone, column, start, until - start).await;
-                let there = (start..).zip(blocks);
-                tail.blocks = there.filter_map(|(at, block)| Some((at, block?))).collect();
-            }
-            tails.push(tail);
-        }
-        let mut parity = PartialParity::default();
-        for (column, log) in layout.scheme().iter().zip(logs) {
-            let of_zone = |record: &&crate::raizn::recover::log_scan::LogRecord| {
-                record.header.zone == zone && record.header.generation == generation
-            };
-            let records = log.records.iter().filter(of_zone);
-            records.for_each(|record| parity.add(self, zone, column, record));
-        }
-        ZoneTail { zone, first_stripe, columns: tails, parity, finished }
-    }
-
-    /// Column offset behind the last place that may hold a block.
-    fn last_there(&self, zone: u32, column: Column, write_pointer: u32) -> u32 {
-        let state = self.state.borrow();
-        let relocated = &state.logical[zone as usize].columns[column.index()].relocated;
-        let last = relocated.last_key_value().map_or(0, |(at, _)| at + 1);
-        // Relocated blocks lie before the write pointer: junk was written there.
-        assert!(last <= write_pointer.max(last), "places of a column");
-        write_pointer.max(last)
-    }
-
     /// Gives every column the blocks of the readable part that it lacks.
     async fn complete_columns(self: &Rc<Self>, tail: &ZoneTail, readable: &Readable) {
         let present = self.layout.scheme().iter().filter(|c| tail.columns[c.index()].is_present);
@@ -225,22 +144,22 @@ impl Core {
         let mut behind: Vec<Block> = Vec::new();
         let mut misplaced: BTreeMap<u32, Block> = BTreeMap::new();
         for at in start..end {
-            if own.blocks.contains_key(&at) {
-                assert!(behind.is_empty(), "a block behind the write pointer");
-                continue;
-            }
-            let block = self.block_at(readable, zone, column, at);
-            match at < own.write_pointer {
-                true => {
-                    misplaced.insert(at, block);
-                }
-                false => behind.push(block),
+            let there = own.blocks.get(&at);
+            if at >= own.write_pointer {
+                // A relocated block is there if the drive lost what it had written around it.
+                mark_if(Mark::ZonedColumnFellBack, || there.is_some());
+                let block = there.cloned();
+                behind.push(block.unwrap_or_else(|| self.block_at(readable, zone, column, at)));
+            } else if there.is_none() && !own.unread.contains_key(&at) {
+                misplaced.insert(at, self.block_at(readable, zone, column, at));
             }
         }
         self.note_junk(zone, column, own.write_pointer, end, misplaced);
         let device = self.state.borrow().array.members[column.index()].device.clone();
         if let (Some(device), false) = (device, behind.is_empty()) {
             let first = own.write_pointer.max(start);
+            let ends = first as usize + behind.len();
+            assert!(ends == end as usize, "{column}: blocks from {first} end at {ends}, not {end}");
             let payload = self.column_payload(zone, column, first, &behind);
             let at = ZoneAddress::new(Layout::column_zone(zone), first);
             self.write_in_tries(column, &device, at, payload).await;
@@ -298,26 +217,19 @@ impl Core {
     ) {
         let mut state = self.state.borrow_mut();
         let logical = &mut state.logical[zone as usize];
-        let mut junk: Vec<_> = logical.junk_of(column).copied().collect();
+        // The drive may have lost some of what it had written.
+        let in_column = |junk: &Junk| Junk { end: junk.end.min(write_pointer), ..*junk };
+        let mut junk: Vec<_> = logical.junk_of(column).map(in_column).collect();
+        junk.retain(|junk| junk.start < junk.end);
         let behind = Junk { column, start: end, end: write_pointer };
         mark_if(Mark::ZonedJunkLeft, || end < write_pointer);
         junk.extend((end < write_pointer).then_some(behind));
-        // A crash may have taken relocated blocks. Damaged ones can be reconstructed; a few may be
-        // replaced as well.
-        let (mut misplaced, damaged): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            misplaced.into_iter().partition(|(at, _)| logical.is_junk(column, *at).0);
-        let ranges = logical.record.junk.len() + damaged.len();
-        if damaged.len() <= REPLACED_MOST && ranges <= JUNK_RANGES_MOST {
-            mark_if(Mark::ZonedDamageReplaced, || !damaged.is_empty());
-            misplaced.extend(damaged);
-        }
+        let misplaced = replaced(logical, column, misplaced);
         junk.extend(misplaced.keys().map(|at| Junk { column, start: *at, end: at + 1 }));
         let relocated = &mut logical.columns[column.index()].relocated;
-        relocated.split_off(&end);
+        relocated.split_off(&end.min(write_pointer));
         relocated.extend(misplaced);
-        logical.record.junk.retain(|one| one.column != column);
-        logical.record.junk.extend(merged(junk));
-        logical.record.junk.sort_unstable();
+        set_junk(&mut logical.record, column, junk);
     }
 
     /// Enters the readable part of a zone in the state.
@@ -326,6 +238,7 @@ impl Core {
         let mut state = self.state.borrow_mut();
         let logical = &mut state.logical[tail.zone as usize];
         let end = tail.finished.unwrap_or(readable.end);
+        assert!(end <= layout.zone_blocks(), "zone {} ends at {end}", tail.zone);
         logical.submitted = end;
         logical.completed = end;
         logical.persisted = end;
@@ -344,40 +257,63 @@ impl Core {
             }
             return Leftover::Nothing;
         }
-        let rest = end - layout.stripe_start(last);
+        let (row, rest) = (layout.row_start(last), end - layout.stripe_start(last));
+        let whole = row + layout.parity_blocks(rest);
         let is_whole = logical.stripe(last).is_some_and(|stripe| stripe.filled() == rest);
-        let lacks = layout.parity_roles().filter(|role: &Role| {
-            let own = &tail.columns[layout.column_of(tail.zone, last, *role).index()];
-            let row = layout.row_start(last);
-            let there = |within: u32| own.blocks.contains_key(&(row + within));
-            own.is_present && !(0..layout.parity_blocks(rest)).all(there)
-        });
-        let lacking: Vec<_> = lacks.map(|role| layout.column_of(tail.zone, last, role)).collect();
-        for role in layout.parity_roles().filter(|_| rest > 0) {
-            let column = layout.column_of(tail.zone, last, role);
+        let roles = || layout.parity_roles().filter(|_| rest > 0);
+        let columns = || roles().map(|role| layout.column_of(tail.zone, last, role));
+        let lacks = |column: &Column| {
             let own = &tail.columns[column.index()];
-            let places =
-                layout.row_start(last)..layout.row_start(last) + layout.parity_blocks(rest);
-            let whole = places.end;
-            let missing = places.clone().find(|at| !own.blocks.contains_key(at));
-            let next = match missing.filter(|_| lacking.contains(&column)) {
-                // Parity whose place holds junk is relocated by the finish, wherever that ends.
-                Some(missing) if logical.is_junk(column, missing).0 => missing,
-                Some(_) => own.write_pointer.clamp(places.start, whole),
-                None => whole,
-            };
+            own.is_present && (row..whole).any(|at| !own.may_have(at))
+        };
+        let lacking: Vec<_> = columns().filter(lacks).collect();
+        for column in columns() {
+            // Whatever lies below the write pointer is there, or relocated.
+            let written = tail.columns[column.index()].write_pointer.clamp(row, whole);
+            let next = if lacking.contains(&column) { written } else { whole };
             logical.columns[column.index()].next = next;
         }
-        let relocated = layout.parity_roles().any(|role| {
-            let column = layout.column_of(tail.zone, last, role);
-            self.is_parity_relocated(logical, column, end)
-        });
-        if rest == 0 || lacking.is_empty() || !is_whole {
+        if is_whole {
+            self.relocate_last_parity(logical, tail, &lacking);
+        }
+        let relocated = columns().any(|column| self.is_parity_relocated(logical, column, end));
+        if lacking.is_empty() || !is_whole {
             logical.stripes.clear();
-            return if relocated { Leftover::Finish } else { Leftover::Nothing };
+            // Parity of lost blocks will never be written, and the columns would stay active.
+            let is_unread = tail.columns.iter().any(|own| !own.unread.is_empty());
+            let is_lost = !lacking.is_empty() && !is_unread;
+            mark_if(Mark::ZonedFinishedWithLoss, || is_lost);
+            return if relocated || is_lost { Leftover::Finish } else { Leftover::Nothing };
         }
         mark(Mark::ZonedFinishCompleted);
         Leftover::Finish
+    }
+
+    /// Relocates parity of a finished zone's last stripe whose places are written and do not hold
+    /// it: it can be written there no more.
+    fn relocate_last_parity(&self, logical: &mut LogicalZone, tail: &ZoneTail, lacking: &[Column]) {
+        let layout = &self.layout;
+        let Some(end) = tail.finished else { return };
+        let stripe = layout.stripe_of(end);
+        let (row, rest) = (layout.row_start(stripe), end - layout.stripe_start(stripe));
+        let Some(buffer) = logical.stripe(stripe).filter(|_| rest > 0) else { return };
+        let parity = buffer.parity(layout, &self.code, rest, 0..layout.parity_blocks(rest));
+        for (role, parity) in layout.parity_roles().zip(parity) {
+            let column = layout.column_of(tail.zone, stripe, role);
+            if !lacking.contains(&column) {
+                continue;
+            }
+            let own = &tail.columns[column.index()];
+            let is_behind = |at: &u32| *at < own.write_pointer && !own.may_have(*at);
+            let blocks = (row..).zip(parity.into_blocks());
+            let misplaced = blocks.filter(|(at, _)| is_behind(at)).collect();
+            let misplaced = replaced(logical, column, misplaced);
+            mark_if(Mark::ZonedLastParityRelocated, || !misplaced.is_empty());
+            let mut junk: Vec<_> = logical.junk_of(column).copied().collect();
+            junk.extend(misplaced.keys().map(|at| Junk { column, start: *at, end: at + 1 }));
+            logical.columns[column.index()].relocated.extend(misplaced);
+            set_junk(&mut logical.record, column, junk);
+        }
     }
 
     /// Whether parity of the last stripe of a zone that is finished at `end` belongs to places of a
@@ -397,6 +333,30 @@ impl Core {
         !layout.scheme().is_data(layout.role_of(zone, stripe, column))
             && logical.junk_of(column).any(is_junk)
     }
+}
+
+/// Of blocks whose places hold something else, those that go to the parity log. A crash may have
+/// taken relocated blocks. Damaged ones can be reconstructed; a few may be replaced as well.
+fn replaced(
+    logical: &LogicalZone,
+    column: Column,
+    misplaced: BTreeMap<u32, Block>,
+) -> BTreeMap<u32, Block> {
+    let (mut replaced, damaged): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        misplaced.into_iter().partition(|(at, _)| logical.is_junk(column, *at).0);
+    let ranges = logical.record.junk.len() + damaged.len();
+    if damaged.len() <= REPLACED_MOST && ranges <= JUNK_RANGES_MOST {
+        mark_if(Mark::ZonedDamageReplaced, || !damaged.is_empty());
+        replaced.extend(damaged);
+    }
+    replaced
+}
+
+/// Replaces the junk ranges of a column.
+fn set_junk(record: &mut ZoneRecord, column: Column, junk: Vec<Junk>) {
+    record.junk.retain(|one| one.column != column);
+    record.junk.extend(merged(junk));
+    record.junk.sort_unstable();
 }
 
 /// Ranges of a column in order, those that overlap or touch in one.
