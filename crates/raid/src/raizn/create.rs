@@ -204,10 +204,9 @@ pub fn plan(drives: &[OfferedDrive], options: &CreateOptions) -> Result<ArrayCon
     let layout = Layout::new(scheme, unit.0, capacity, zones);
     let layout = layout.ok_or(CreateError::Unit { unit, capacity })?;
     let volume = volume_geometry(&layout, geometries()).ok_or(CreateError::TooFewActiveZones)?;
-    // The log has a checkpoint, and room to go on.
     let active = volume.max_active.unwrap_or(volume.zones).min(volume.zones);
     let needed = 4 * u64::from(active + 1) * u64::from(unit.0 + 1);
-    if needed > u64::from(capacity.0) {
+    if active > layout.active_most(capacity) {
         return Err(CreateError::ZonesTooSmall { capacity, needed });
     }
     assert!(zones > RESERVED_ZONES && layout.zones() == zones - RESERVED_ZONES, "{zones} zones");

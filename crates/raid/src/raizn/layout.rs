@@ -215,6 +215,13 @@ impl Layout {
         rest.min(self.unit)
     }
 
+    /// Zones that may be partly written, if a parity log is to have room for its checkpoint and to
+    /// go on.
+    #[must_use]
+    pub(crate) fn active_most(&self, zone_capacity: BlockCount) -> u32 {
+        (zone_capacity.0 / (4 * (self.unit + 1))).saturating_sub(1)
+    }
+
     /// The pieces of a logical range, one for each unit that it touches: the place of the first
     /// block, and the length.
     pub(crate) fn pieces(

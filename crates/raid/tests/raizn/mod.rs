@@ -9,6 +9,7 @@ mod jobs;
 mod junk;
 #[allow(clippy::cast_possible_truncation, reason = "a few drives, zones and blocks")]
 mod life;
+mod limits;
 mod logs;
 mod model;
 mod resets;

@@ -138,7 +138,17 @@ pub(super) fn shape<'a>(
     let layout = Layout::new(config.scheme, unit_blocks, config.zone_capacity, config.zones);
     let layout = layout.expect("records of impossible volumes do not decode");
     let too_few_active = || OpenError::TooFewActiveZones { name: config.name.clone() };
-    let geometry = volume_geometry(&layout, geometries).ok_or_else(too_few_active)?;
+    let mut geometry = volume_geometry(&layout, geometries).ok_or_else(too_few_active)?;
+    // The drive that limited the volume when it was created may be away, and the parity logs have
+    // room for as many zones as then.
+    let most = layout.active_most(config.zone_capacity);
+    if most == 0 {
+        return Err(too_few_active());
+    }
+    if geometry.max_active.unwrap_or(geometry.zones).min(geometry.zones) > most {
+        geometry.max_active = Some(most);
+        geometry.max_open = geometry.max_open.map(|open| open.min(most));
+    }
     Ok((layout, geometry))
 }
 
