@@ -2,7 +2,7 @@
 //! blocks to the parity log. It is a job of the array, zone by zone.
 //!
 //! A block that was not read, or does not verify, is read once more. It is *damaged* if its drive
-//! says that it cannot read it, or if it does not verify again. It is rebuilt as a degraded read
+//! says that it cannot return it, or if it does not verify again. It is rebuilt as a degraded read
 //! does, and `relocate` moves it for good. Any other failed read may be of the way to the drive:
 //! the block is only counted. Where every block of a stripe can be read and parity still differs,
 //! nothing shows which of them is wrong: the scrub reports the address, and changes nothing. With
@@ -17,7 +17,7 @@ use futures_util::future::join_all;
 use zoneweave_runtime::{Nanos, Semaphore};
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress};
 
-use crate::array::io::MemberIo;
+use crate::array::io::{MemberIo, is_answer};
 use crate::array::repair::scrub::{Scrub, ScrubState, ScrubUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
@@ -61,6 +61,8 @@ enum Again {
     /// It is there: the failure has passed.
     Sound(Block),
     Damaged,
+    /// Its zone is offline: it is damaged with many others, for which the parity log has no room.
+    Offline,
     /// It was not read, which says nothing about the media.
     Unread,
 }
@@ -237,6 +239,10 @@ impl Core {
                 scrub.report.damaged += 1;
                 self.repair(scrub, column, at).await?;
             }
+            Again::Offline => {
+                scrub.report.damaged += 1;
+                scrub.report.left += 1;
+            }
             Again::Unread => self.note_failed_read(scrub, column),
         }
         Ok(None)
@@ -267,7 +273,8 @@ impl Core {
                 let block = self.verify(zone, generation, column, at, data, oob);
                 block.map_or(Again::Damaged, Again::Sound)
             }
-            Err(Status::UnrecoveredRead) => Again::Damaged,
+            Err(Status::ZoneOffline) => Again::Offline,
+            Err(status) if is_answer(status) => Again::Damaged,
             Err(_) => Again::Unread,
         }
     }

@@ -222,3 +222,28 @@ fn lost_blocks_are_errors_of_their_members() {
         }
     });
 }
+
+/// A block that the drive says it does not have was counted as unread, and never repaired.
+#[test]
+fn a_block_that_a_drive_has_forgotten_is_damaged() {
+    let drives = written(OobKind::Separate);
+    let read = Selector::next(CommandKind::Read).in_zone(ZoneId(FIRST_COLUMN)).touching(5..6);
+    drives[0].inject(read.always(), FaultAction::Fail(Status::Deallocated));
+    let report = scrubbed(&drives);
+    assert_eq!((report.damaged, report.relocated, report.failed_reads), (1, 1, 0), "{report:?}");
+}
+
+/// An offline zone is as many damaged blocks as it holds, and the parity log has no room for them.
+#[test]
+fn blocks_of_an_offline_zone_are_left() {
+    let drives = written(OobKind::Separate);
+    let executor = executor();
+    let handle = executor.handle();
+    let report = executor.run(async {
+        let volume = start(&drives, &handle).await;
+        drives[0].set_offline(ZoneId(FIRST_COLUMN));
+        volume.scrub().await.unwrap()
+    });
+    assert!(report.damaged >= u64::from(STRIPES * UNIT), "{report:?}");
+    assert_eq!((report.left, report.relocated, report.failed_reads), (report.damaged, 0, 0));
+}
