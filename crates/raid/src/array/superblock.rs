@@ -4,7 +4,8 @@
 //! of all current records goes to its other zone first. The full zone is reset only after the
 //! commit is durable everywhere, so at every moment some zone of the member holds everything. A
 //! member that fails a commit is evicted, which is a commit of its own on the others; a commit
-//! counts when every member still in service has it.
+//! counts when every member still in service has it. A *report* decides nothing, so a member that
+//! the others cannot do without is not evicted for it.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -63,7 +64,7 @@ impl SuperblockLog {
         body: V::Body,
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(volume, &body, false).await
+        self.commit_locked(volume, &body, false, Need::Decision).await
     }
 
     /// Writes a record that is made once no other commit is in flight: its contents cannot be
@@ -78,7 +79,22 @@ impl SuperblockLog {
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         let body = body();
-        self.commit_locked(volume, &body, false).await
+        self.commit_locked(volume, &body, false, Need::Decision).await
+    }
+
+    /// Writes a record that decides nothing, made as by [`Self::commit_latest`]. One member that
+    /// has it is enough where others cannot be done without.
+    ///
+    /// # Errors
+    /// If too few members are left.
+    pub(crate) async fn report_latest<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: impl FnOnce() -> V::Body,
+    ) -> Result<(), StopReason> {
+        let _one_at_a_time = self.lock.acquire().await;
+        let body = body();
+        self.commit_locked(volume, &body, false, Need::Report).await
     }
 
     /// Writes a snapshot to the other zone of every member, as every start of the array does.
@@ -90,7 +106,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(volume, &V::Body::STATE, true).await
+        self.commit_locked(volume, &V::Body::STATE, true, Need::Decision).await
     }
 
     /// Gives the array another name, durably: a snapshot, as other records repeat the name.
@@ -104,7 +120,7 @@ impl SuperblockLog {
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         volume.array_mut().config.name = name;
-        self.commit_locked(volume, &V::Body::STATE, true).await
+        self.commit_locked(volume, &V::Body::STATE, true, Need::Decision).await
     }
 
     /// Records that members failed: a new epoch, on the remaining members.
@@ -112,7 +128,8 @@ impl SuperblockLog {
         let _one_at_a_time = self.lock.acquire().await;
         if volume.array().membership_dirty {
             // The outcome is in the state, where all tasks look for it.
-            let _stopped = self.commit_locked(volume, &V::Body::STATE, false).await;
+            let body = V::Body::STATE;
+            let _stopped = self.commit_locked(volume, &body, false, Need::Decision).await;
         }
         volume.changed().open();
     }
@@ -127,6 +144,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: &V::Body,
         mut switch: bool,
+        mut need: Need,
     ) -> Result<(), StopReason> {
         loop {
             let next_sequence = volume.numbers().next_sequence;
@@ -139,7 +157,7 @@ impl SuperblockLog {
             });
             let results = futures_util::future::join_all(writes).await;
             let mut all_done = true;
-            let mut switched = Vec::new();
+            let (mut switched, mut without) = (Vec::new(), 0);
             for (column, result) in results {
                 match result {
                     Ok(Some(old)) => switched.push((column, old)),
@@ -149,6 +167,17 @@ impl SuperblockLog {
                         volume.array_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
+                    Err(Refused::ByDrive(status))
+                        if need == Need::Report
+                            && !commit.table.is_new
+                            && !status.is_fatal()
+                            && !volume.array().survives_without(column) =>
+                    {
+                        mark(Mark::ReportRefused);
+                        without += 1;
+                        volume.array_mut().members[column.index()].errors.write += 1;
+                        volume.errors_counted();
+                    }
                     Err(Refused::ByDrive(status)) => {
                         all_done = false;
                         volume.evict(column, &status.to_string());
@@ -157,6 +186,11 @@ impl SuperblockLog {
                         volume.changed().open();
                     }
                 }
+            }
+            if without == members.len() {
+                // Nobody has it.
+                need = Need::Decision;
+                all_done = false;
             }
             if !all_done {
                 mark(Mark::CommitWithoutMember);
@@ -224,9 +258,13 @@ impl SuperblockLog {
         let payload = |body: &V::Body| self.record(&**volume, table, column, body.clone()).sealed();
         let room = log.has_room(geometry);
         // Otherwise, no record fits behind the last one.
-        if room && !switch && log.append(&**device, payload(body)).await? == Appended::Written {
-            self.logs.borrow_mut()[column.index()] = Some(log);
-            return Ok(None);
+        if room && !switch {
+            let appended = log.append(&**device, payload(body)).await;
+            // Behind a failure, the next record goes to the other zone.
+            self.logs.borrow_mut()[column.index()] = Some(log.clone());
+            if appended? == Appended::Written {
+                return Ok(None);
+            }
         }
         let bodies = commit.snapshot.get_or_init(|| closed_snapshot(&**volume, body));
         let records = u32::try_from(bodies.len()).map_err(|_| Refused::TooManyRecords)?;
@@ -237,9 +275,9 @@ impl SuperblockLog {
         if mutant(Mutant::SuperblockZoneResetEarly) {
             device.manage(log.current(), ZoneAction::Reset).await?;
         }
-        let old = log.switch(&**device, records, |index| payload(&bodies[index as usize])).await?;
+        let old = log.switch(&**device, records, |index| payload(&bodies[index as usize])).await;
         self.logs.borrow_mut()[column.index()] = Some(log);
-        Ok(Some(old))
+        Ok(Some(old?))
     }
 
     fn record<V: ArrayVolume>(
@@ -269,6 +307,15 @@ impl SuperblockLog {
             body,
         }
     }
+}
+
+/// What depends on a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    /// A decision: every member in service has it.
+    Decision,
+    /// Nothing: it reports what happened.
+    Report,
 }
 
 /// Why a member's records were not written.

@@ -187,6 +187,8 @@ marks! {
     SuperblockZoneResetLate = "superblock.zone_reset_late",
     /// The superblock zone that was left cannot be reset, and stays dirty.
     SuperblockZoneNotReset = "superblock.zone_not_reset",
+    /// A member that the others cannot do without fails a record that decides nothing.
+    ReportRefused = "superblock.report_refused",
     /// A member fails a commit and is put out of service by another one on the rest.
     CommitWithoutMember = "superblock.commit_without_member",
     /// A member fails while a membership is being recorded, and waits for the next record.

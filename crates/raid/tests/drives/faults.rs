@@ -5,7 +5,7 @@ use crate::support::{Array, Shape, attach, executor, new_drive, offer, open, uui
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{LostStatus, MemberErrors, SegmentPhase, Volume, survey};
+use zoneweave_raid::log::{LostStatus, MemberErrors, MemberHealth, SegmentPhase, Volume, survey};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
 
@@ -177,6 +177,42 @@ fn a_volume_that_cannot_clear_its_faults_keeps_them() {
         assert!(volume.clear_faults().await.is_err());
         assert_eq!(listed(volume), gone);
         assert_eq!(volume.status().members[0].errors.unrepairable, gone.len() as u64);
+    });
+}
+
+/// A drive that failed a record of faults was evicted, and with it the only copy of its data.
+#[test]
+fn a_drive_that_is_needed_outlives_a_failed_record_of_faults() {
+    let array = alone();
+    let all_serve = |volume: &Volume| {
+        volume.status().members.iter().all(|member| member.state == MemberHealth::Online)
+    };
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        // Its superblock.
+        for zone in 0..2 {
+            let write = Selector::next(CommandKind::Write).in_zone(ZoneId(zone)).always();
+            array.drives[1].inject(write, FaultAction::Fail(Status::WriteFault));
+        }
+        // There is nothing to be repaired, only errors to be recorded.
+        let reads = Selector::next(CommandKind::Read).times(4);
+        array.drives[0].inject(reads, FaultAction::Fail(Status::Aborted));
+        assert_eq!(lost(volume).await.len(), 1);
+        while volume.recorded_faults().is_none() {
+            handle.sleep(Nanos::from_micros(100)).await;
+        }
+        assert!(all_serve(volume));
+        array.drives[1].faults(|plan| plan.clear());
+        // Its records go on in its other zone.
+        put_all(volume, BLOCKS, 2).await;
+        handle.sleep(Nanos::from_secs(3)).await;
+        assert!(all_serve(volume));
+    });
+    assert_hit(&[Mark::ReportRefused]);
+    live(&array, async |volume, _, _| {
+        let errors: Vec<_> = volume.status().members.iter().map(|member| member.errors).collect();
+        assert_eq!((errors[0].read, errors[1].write > 0), (4, true), "{errors:?}");
+        assert_eq!(lost(volume).await, []);
     });
 }
 

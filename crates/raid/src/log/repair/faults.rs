@@ -95,7 +95,7 @@ pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), StopReason> {
         recorded.replace(Some((array.faults(), members)));
         RecordBody::Faults(array.faults())
     };
-    core.superblock.commit_latest(core, body).await?;
+    core.superblock.report_latest(core, body).await?;
     mark(Mark::FaultsRecorded);
     let (mut faults, members) = recorded.take().expect("the record was made");
     let array = &mut core.state.borrow_mut().array;
@@ -122,7 +122,7 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), StopReason> {
         let errors = vec![MemberErrors::default(); array.members.len()];
         RecordBody::Faults(Faults { errors, ..Faults::default() })
     };
-    core.superblock.commit_latest(core, body).await?;
+    core.superblock.report_latest(core, body).await?;
     let (seen, members) = seen.take().expect("the record was made");
     {
         let mut state = core.state.borrow_mut();
@@ -147,5 +147,5 @@ pub(in crate::log) async fn record_last(core: &Rc<Core>) {
 /// If too few members are left.
 pub(in crate::log) async fn record_scrubs(core: &Rc<Core>) -> Result<(), StopReason> {
     let body = || RecordBody::Scrubs(core.state.borrow().array.scrubs.clone());
-    core.superblock.commit_latest(core, body).await
+    core.superblock.report_latest(core, body).await
 }
