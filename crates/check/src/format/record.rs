@@ -173,6 +173,8 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         0 if bytes.is_empty() => Some(Payload::State),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd(Fields(bytes).u32(0))),
         9 if bytes.is_empty() => Some(Payload::Destroyed),
+        // A report of a later build: it decides nothing.
+        128.. => Some(Payload::State),
         zoned::ZONES if is_zoned => ZoneState::parse_all(bytes, columns).map(Payload::Zones),
         zoned::PUBLISHED if is_zoned && bytes.len() == 8 => {
             Some(Payload::Published(Fields(bytes).u64(0)))

@@ -353,9 +353,11 @@ pub fn oob_seeds() -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use bytes::Bytes;
     use proptest::prelude::*;
 
     use super::*;
+    use crate::array::format::record::{SuperblockRecord as RecordOf, VolumeBody};
 
     type Target = (fn(&[u8]), fn() -> Vec<Vec<u8>>);
 
@@ -367,6 +369,73 @@ mod tests {
         (checkpoint, checkpoint_seeds),
         (oob, oob_seeds),
     ];
+
+    /// What a later build records, and decides nothing.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Later;
+
+    impl VolumeBody for Later {
+        const KIND: u8 = RecordBody::KIND;
+        const STATE: Self = Self;
+        const DESTROYED: Self = Self;
+
+        fn snapshot_end(_records: u32) -> Self {
+            Self
+        }
+
+        fn snapshot_records(&self) -> Option<u32> {
+            None
+        }
+
+        fn kind(&self) -> u8 {
+            200
+        }
+
+        fn encode(&self) -> Vec<u8> {
+            vec![1, 2, 3]
+        }
+
+        fn decode(_kind: u8, _bytes: &[u8], _config: &ArrayConfig) -> Result<Self, FormatError> {
+            Ok(Self)
+        }
+
+        fn check_config(_config: &ArrayConfig) -> Result<(), FormatError> {
+            Ok(())
+        }
+
+        fn metadata(array: ArrayUuid, sequence: u64, slot: Column, block: &[u8]) -> Bytes {
+            RecordBody::metadata(array, sequence, slot, block)
+        }
+
+        fn is_metadata(array: ArrayUuid, metadata: &[u8], block: &[u8]) -> bool {
+            RecordBody::is_metadata(array, metadata, block)
+        }
+
+        fn is_of_volume(first: &[u8]) -> bool {
+            RecordBody::is_of_volume(first)
+        }
+    }
+
+    /// To a build that did not know them, records of faults and scrubs were damage.
+    #[test]
+    fn a_report_of_a_later_build_counts_as_a_state() {
+        let state = record(RecordBody::State);
+        let known = state.clone();
+        let later = RecordOf {
+            config: known.config,
+            lineage: known.lineage,
+            epoch: known.epoch,
+            epoch_tag: known.epoch_tag,
+            record_sequence: known.record_sequence,
+            slot: known.slot,
+            member: known.member,
+            members: known.members,
+            sequence_ceiling: known.sequence_ceiling,
+            segment_ceiling: known.segment_ceiling,
+            body: Later,
+        };
+        assert_eq!(SuperblockRecord::decode(&later.encode()), Ok(state));
+    }
 
     #[test]
     fn seeds_decode() {
