@@ -6,7 +6,8 @@
 //! - `zoned_block`: any other zoned disk, through the kernel's block layer.
 //!
 //! They share `access` (exclusive or read-only), `info` (geometry and zones read at opening),
-//! `nonblock_open`, and `inflight` (unanswered commands of a real drive, counters, loss).
+//! `nonblock_open`, `media` (what errors of reads tell of blocks), and `inflight` (unanswered
+//! commands of a real drive, counters, loss).
 //!
 //! Invariants:
 //! - A process that writes holds an exclusive lock on the drive.
@@ -20,6 +21,7 @@ mod inflight;
 mod info;
 mod kind;
 mod locked;
+mod media;
 mod nonblock_open;
 mod nvme;
 mod zoned_block;

@@ -14,6 +14,7 @@ use zoneweave_zoned::{
 use super::core::{Drive, Zone};
 use super::error::DriveFailure;
 use super::zone_queue::{Change, EntryId, Epoch, Kind, Queued, Ticket};
+use crate::drives::media::{Verdict, is_damage_again, verdict_of};
 
 impl Drive {
     pub(super) async fn read(
@@ -29,10 +30,20 @@ impl Drive {
                 zone.changed.wait().await;
             }
         }
-        match self.load(at, blocks, written).await {
-            Ok(payload) => Ok(Reply::Read(payload)),
-            Err(_) if !self.examine() => Err(Status::DeviceGone),
-            Err(_) => Err(Status::UnrecoveredRead),
+        let error = match self.load(at, blocks, written).await {
+            Ok(payload) => return Ok(Reply::Read(payload)),
+            Err(_) if !self.examine() => return Err(Status::DeviceGone),
+            Err(error) => error,
+        };
+        match verdict_of(&error) {
+            Verdict::Damaged => Err(Status::UnrecoveredRead),
+            Verdict::Nothing => Err(Status::InternalError),
+            Verdict::Unclear => match self.load(at, blocks, written).await {
+                Ok(payload) => Ok(Reply::Read(payload)),
+                Err(_) if !self.examine() => Err(Status::DeviceGone),
+                Err(error) if is_damage_again(&error) => Err(Status::UnrecoveredRead),
+                Err(_) => Err(Status::InternalError),
+            },
         }
     }
 

@@ -22,6 +22,7 @@ use super::report::Layout;
 use super::status::{Tried, is_of_host, of_kernel};
 use crate::drives::access::Access;
 use crate::drives::inflight::{DriveLoss, InFlight, Watched, watch};
+use crate::drives::media::{Verdict, is_damage_again, verdict_of};
 use crate::host::worker::Worker;
 use crate::ring::{Descriptor, Ring};
 use crate::sys::blkzoned::{ReportedZone, ZoneRange};
@@ -211,15 +212,28 @@ impl Core {
         // A write that failed, or is under way, may not have come as far.
         let written = BlockCount(info.write_pointer.0.saturating_sub(at.offset.0));
         if written >= blocks {
-            return Err(status);
+            return match verdict_of(&error) {
+                Verdict::Unclear => Ok(vec![self.load_again(at, blocks).await?]),
+                Verdict::Damaged | Verdict::Nothing => Err(status),
+            };
         }
         let mut data = Vec::new();
         if written.0 > 0 {
-            let loaded = self.load(at, written).await;
-            data.push(loaded.map_err(|error| self.failed(Tried::Read, &error))?);
+            data.push(self.load_again(at, written).await?);
         }
         data.push(zero_blocks(BlockCount(blocks.0 - written.0)));
         Ok(data)
+    }
+
+    /// Reads blocks once more, after the drive has answered something else: the way to it is there,
+    /// and what fails again is about the blocks.
+    async fn load_again(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Bytes, Status> {
+        let loaded = self.load(at, blocks).await;
+        loaded.map_err(|error| match self.failed(Tried::Read, &error) {
+            Status::DeviceGone => Status::DeviceGone,
+            _ if is_damage_again(&error) => Status::UnrecoveredRead,
+            status => status,
+        })
     }
 
     async fn write(&self, at: ZoneAddress, payload: Payload, fua: bool) -> Result<(), Status> {

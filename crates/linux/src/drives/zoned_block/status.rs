@@ -4,6 +4,8 @@ use std::io;
 
 use zoneweave_zoned::Status;
 
+use crate::drives::media::{Verdict, verdict_of};
+
 /// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tried {
@@ -24,6 +26,11 @@ pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
         Some(libc::ETOOMANYREFS) => Status::TooManyOpen,
         Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOTTY) => Status::InvalidField,
         Some(libc::ENOSPC) => Status::CapacityExceeded,
+        // A path that may come back.
+        Some(libc::ENOLINK) if tried == Tried::Read => Status::Aborted,
+        Some(_) if tried == Tried::Read && verdict_of(error) == Verdict::Damaged => {
+            Status::UnrecoveredRead
+        }
         // I/O error, target error, medium error, protection error, transport error, an answer that
         // does not fit.
         Some(
@@ -33,11 +40,7 @@ pub(super) fn of_kernel(tried: Tried, error: &io::Error) -> Status {
             | libc::EILSEQ
             | libc::EBADMSG
             | libc::ENOLINK,
-        ) => match tried {
-            Tried::Read => Status::UnrecoveredRead,
-            Tried::Write => Status::WriteFault,
-            Tried::Manage => Status::InternalError,
-        },
+        ) if tried == Tried::Write => Status::WriteFault,
         _ => Status::InternalError,
     }
 }
@@ -71,6 +74,9 @@ mod tests {
         }
         assert_eq!(of(Tried::Read, libc::ENODATA), Status::UnrecoveredRead);
         assert_eq!(of(Tried::Read, libc::EILSEQ), Status::UnrecoveredRead);
+        // They say nothing of the media yet.
+        assert_eq!(of(Tried::Read, libc::EIO), Status::InternalError);
+        assert_eq!(of(Tried::Read, libc::ENOLINK), Status::Aborted);
         assert_eq!(of(Tried::Write, libc::EREMOTEIO), Status::WriteFault);
         assert_eq!(of(Tried::Write, libc::ENOSPC), Status::CapacityExceeded);
         assert_eq!(of(Tried::Manage, libc::EIO), Status::InternalError);
