@@ -22,6 +22,15 @@ pub enum PlanError {
     /// The engine refuses such an array.
     #[error("such an array cannot be made: {0}")]
     Array(#[from] CreateError),
+    /// The chain of lost hosts would be too large.
+    #[error(
+        "an outage that loses about {hosts} of the hosts at once is beyond the model: lower \
+         rates.hosts_lost_at_outage"
+    )]
+    TooManyLost {
+        /// Hosts that an outage loses on average.
+        hosts: u32,
+    },
     /// The volume has no space to spare.
     #[error("the volume leaves no space for relocation: raise array.reserve_percent")]
     NoReserve,
@@ -87,7 +96,11 @@ pub struct Repairing {
     pub network_bytes_per_year: f64,
 }
 
-/// Time to a loss.
+/// Losses in a simulation below which its figures are not used.
+const LOSSES_LEAST: u32 = 100;
+
+/// Time to a loss. Figures that are infinite, so `null` in JSON: nothing leads to a loss, or no
+/// simulated history had one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Lasting {
     /// Years, by a Markov chain.
@@ -100,6 +113,8 @@ pub struct Lasting {
     pub error: f64,
     /// The share of the data that such a loss takes, on average.
     pub lost_share: f64,
+    /// Losses that were simulated.
+    pub losses: u32,
 }
 
 /// Losses of data.
@@ -112,7 +127,8 @@ pub struct Durability {
     pub unreadable_blocks_per_year: f64,
     /// Of the first objects of the pool.
     pub pool: Lasting,
-    /// The share of the data lost in a year, on average.
+    /// The share of the data lost in a year, on average: by the chain, and one group at a time, if
+    /// fewer than 100 losses were simulated.
     pub lost_share_per_year: f64,
     /// That in nines: 11 means that a share of 10^-11 is lost in a year.
     pub nines: f64,
@@ -164,7 +180,7 @@ impl Outcome {
         let capacity = capacity(spec, &one);
         let amplification = amplification(spec, &one);
         let repairs = Repairs3::of(spec, &one);
-        let durability = durability(spec, &one, &repairs, effort);
+        let durability = durability(spec, &one, &repairs, effort)?;
         let repairs = repairing(spec, &repairs, durability.array.chain_years);
         let host = host(spec, &one, &amplification);
         Ok(Self { capacity, amplification, host, repairs, durability })
@@ -296,11 +312,17 @@ fn lasting(chain_hours: f64, like_chain: Estimate, found: Estimate) -> Lasting {
         years: years(found.hours_to_loss),
         error: found.error,
         lost_share: found.lost_share,
+        losses: found.losses,
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "at most 32 drives")]
-fn durability(spec: &Spec, one: &OneArray, repairs: &Repairs3, effort: Effort) -> Durability {
+fn durability(
+    spec: &Spec,
+    one: &OneArray,
+    repairs: &Repairs3,
+    effort: Effort,
+) -> Result<Durability, PlanError> {
     let Array { data, parity, .. } = spec.array;
     let drives = spec.array.drives();
     let array = ArrayFailures::of(drives, parity, repairs.drive.hours, &spec.rates);
@@ -331,19 +353,28 @@ fn durability(spec: &Spec, one: &OneArray, repairs: &Repairs3, effort: Effort) -
         host_hours: repairs.host.hours,
     }
     .with_rates(&spec.rates);
+    if !cluster.is_tractable() {
+        let lost = f64::from(spec.cluster.hosts) * spec.rates.hosts_lost_at_outage;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few hosts")]
+        let hosts = lost.round() as u32;
+        return Err(PlanError::TooManyLost { hosts });
+    }
     let pool = lasting(
         cluster.hours_to_loss(),
         estimate(&mut cluster.system(), Repairs::Exponential, cycles, seed),
         estimate(&mut cluster.system(), Repairs::Fixed, cycles, seed),
     );
-    let lost_share_per_year = pool.lost_share / pool.years;
-    Durability {
+    let lost_share_per_year = match pool.losses >= LOSSES_LEAST {
+        true => pool.lost_share / pool.years,
+        false => pool.lost_share.max(1.0 / f64::from(spec.groups())) / pool.chain_years,
+    };
+    Ok(Durability {
         array: of_array,
         unreadable_blocks_per_year: unreadable * bits * spec.rates.unreadable_per_bit,
         pool,
         lost_share_per_year,
         nines: -lost_share_per_year.log10(),
-    }
+    })
 }
 
 /// The same drives without arrays: each is an OSD of its own, in a pool of so many copies.

@@ -69,5 +69,8 @@ pub fn of_arrays(spec: &Spec, arrays: u32, array_bytes: f64) -> Repair {
     let onto = (alike - 1.0).max(1.0);
     let network = spec.host.network_gbit_per_s * GBIT_BYTES / MIB * rates.healing_network_share;
     let osds = f64::from(spec.host.arrays) * rates.healing_mib_per_s;
-    Repair::new(bytes, bytes, onto * network.min(osds), rates.hours_until_out)
+    // Each group that lost a copy is healed onto one OSD.
+    let groups = f64::from(arrays) * f64::from(spec.pool.groups_per_array);
+    let rate = (onto * network.min(osds)).min(groups * rates.healing_mib_per_s);
+    Repair::new(bytes, bytes, rate, rates.hours_until_out)
 }

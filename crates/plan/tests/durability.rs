@@ -109,6 +109,21 @@ fn a_rack_as_domain_survives_outages_of_racks() {
     assert!(apart.hours_to_loss() <= by_rack.hours_to_loss, "the chain is a lower bound");
 }
 
+/// With a chance of none below the smallest number, outages still lose what they lose; and copies
+/// whose cover is below 10^-16 have a loss by the chain.
+#[test]
+fn extremes_keep_their_precision() {
+    let places = Places { hosts: 1_200, racks: 4, arrays: 1 };
+    let wide = ClusterFailures { places, groups: 60_000, ..cluster() };
+    let dark = ClusterFailures { site_per_hour: 1e-4, lost_at_outage: 0.5, ..wide };
+    let found = estimate(&mut dark.system(), Repairs::Fixed, 200, 15);
+    assert!((found.hours_to_loss * 1e-4 - 1.0).abs() < 0.1, "each outage loses: {found:?}");
+    let places = Places { hosts: 10_000, racks: 4, arrays: 1 };
+    let many = ClusterFailures { places, copies: 5, groups: 1, ..cluster() };
+    let hours = many.hours_to_loss();
+    assert!(hours.is_finite() && hours > 1e20, "{hours}");
+}
+
 /// A loss takes at least one group, and more the more hosts go at once.
 #[test]
 fn a_loss_takes_groups() {

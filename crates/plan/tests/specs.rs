@@ -79,6 +79,12 @@ fn nonsense_is_refused_by_its_name() {
         (|spec| spec.array.data = usize::MAX, "array.data"),
         (|spec| spec.cluster.hosts = 90_000, "720000 drives"),
         (|spec| spec.rates.drive_failures_per_year = -0.1, "drive_failures_per_year"),
+        (
+            |spec| {
+                (spec.cluster.hosts, spec.rates.hosts_lost_at_outage) = (2_000, 0.9);
+            },
+            "hosts_lost_at_outage",
+        ),
         (|spec| spec.rates.rebuild_share = 0.0, "rebuild_share"),
         (|spec| spec.drive.geometry.zones = 4, "cannot be made"),
     ] {

@@ -1,6 +1,6 @@
 //! Loss of objects of a pool: every copy of a placement group is on a lost array.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::chain::Chain;
 use super::cycles::{Chances, Draw, System};
@@ -11,6 +11,9 @@ use crate::spec::{Domain, Rates};
 
 /// Cycles with the same placement.
 const CYCLES_PLACED: u32 = 5_000;
+
+/// Most states of the chain: some seconds.
+const STATES_MOST: u64 = 2_500;
 
 /// Arrays that are lost by themselves at a time, beyond the copies, in the chain.
 const ARRAYS_BESIDE: u32 = 3;
@@ -55,6 +58,21 @@ impl ClusterFailures {
         }
     }
 
+    /// The most hosts, and arrays of others, that the chain tells apart.
+    fn most_lost(&self) -> (u32, u32) {
+        let all_lost = f64::from(self.places.hosts) * self.lost_at_outage;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few hosts")]
+        let tail = (all_lost + 8.0 * all_lost.sqrt()).ceil() as u32 + self.copies + ARRAYS_BESIDE;
+        (tail.min(self.places.hosts), self.copies + ARRAYS_BESIDE)
+    }
+
+    /// Whether the chain is small enough: its time grows with the cube of its states.
+    #[must_use]
+    pub fn is_tractable(&self) -> bool {
+        let (hosts, arrays) = self.most_lost();
+        u64::from(hosts + 1) * u64::from(arrays + 1) <= STATES_MOST
+    }
+
     /// Hours to the first loss, on average, by a Markov chain over the numbers of lost hosts and
     /// arrays.
     ///
@@ -64,10 +82,7 @@ impl ClusterFailures {
     #[must_use]
     pub fn hours_to_loss(&self) -> f64 {
         let Places { hosts, racks, arrays } = self.places;
-        let all_lost = f64::from(hosts) * self.lost_at_outage;
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "few hosts")]
-        let tail = (all_lost + 8.0 * all_lost.sqrt()).ceil() as u32 + self.copies + ARRAYS_BESIDE;
-        let (most_hosts, most_arrays) = (tail.min(hosts), self.copies + ARRAYS_BESIDE);
+        let (most_hosts, most_arrays) = self.most_lost();
         let width = most_arrays as usize + 1;
         let state = |hosts: u32, arrays: u32| hosts as usize * width + arrays as usize;
         let mut chain = Chain::new((most_hosts as usize + 1) * width);
@@ -80,10 +95,14 @@ impl ClusterFailures {
                     let hosts = (lost_hosts + more_hosts).min(most_hosts);
                     let arrays = (lost_arrays + more_arrays).min(most_arrays);
                     let now = self.covered(lost_hosts + more_hosts, lost_arrays + more_arrays);
-                    let spared = ((1.0 - now) / (1.0 - before)).powf(f64::from(self.groups));
-                    let spared = if before >= 1.0 { 0.0 } else { spared };
-                    chain.loses(from, per_hour * (1.0 - spared));
-                    chain.goes(from, state(hosts, arrays), per_hour * spared);
+                    // Without a difference of nearly equal numbers: `now` may be 10^-20.
+                    let ln_spared = match before < 1.0 {
+                        true => (-now).ln_1p() - (-before).ln_1p(),
+                        false => f64::NEG_INFINITY,
+                    };
+                    let lost = -(f64::from(self.groups) * ln_spared).exp_m1();
+                    chain.loses(from, per_hour * lost);
+                    chain.goes(from, state(hosts, arrays), per_hour * (1.0 - lost));
                 };
                 let arrays_left = (left * arrays).saturating_sub(lost_arrays);
                 fails(0, u32::from(arrays_left > 0), f64::from(arrays_left) * self.array_per_hour);
@@ -127,6 +146,12 @@ impl ClusterFailures {
     #[must_use]
     pub fn system(self) -> impl System {
         let hosts = self.places.hosts as usize;
+        let left_in: Vec<_> =
+            (0..self.places.racks).map(|rack| self.places.hosts_of(rack)).collect();
+        let mut racks_with = BTreeMap::new();
+        for left in &left_in {
+            *racks_with.entry(*left).or_default() += 1;
+        }
         Failing {
             cluster: self,
             placement: None,
@@ -135,7 +160,8 @@ impl ClusterFailures {
             lost_hosts: vec![false; hosts],
             arrays_left: self.places.hosts * self.places.arrays,
             hosts_left: self.places.hosts,
-            left_in: (0..self.places.racks).map(|rack| self.places.hosts_of(rack)).collect(),
+            left_in,
+            racks_with,
             queue: VecDeque::new(),
         }
     }
@@ -165,6 +191,8 @@ struct Failing {
     hosts_left: u32,
     /// Hosts that are left in each rack.
     left_in: Vec<u32>,
+    /// Racks by the number of hosts that are left in them.
+    racks_with: BTreeMap<u32, u32>,
     queue: VecDeque<Lost>,
 }
 
@@ -195,17 +223,28 @@ impl Failing {
     /// Loses the arrays that a host has left.
     fn lose_host(&mut self, host: u32) -> u32 {
         let arrays = self.cluster.places.arrays;
-        let mut groups = 0;
         for array in host * arrays..(host + 1) * arrays {
             if !self.lost[array as usize] {
-                groups = self.lose_array(array);
+                self.lose_array(array);
             }
         }
         self.lost_hosts[host as usize] = true;
         self.hosts_left -= 1;
-        self.left_in[self.cluster.places.rack_of(host) as usize] -= 1;
+        self.recount_rack(host, |left| left - 1);
         self.queue.push_back(Lost::Host(host));
-        groups
+        self.placed().lost_groups()
+    }
+
+    /// Changes the number of hosts that are left in a host's rack.
+    fn recount_rack(&mut self, host: u32, change: impl FnOnce(u32) -> u32) {
+        let left = &mut self.left_in[self.cluster.places.rack_of(host) as usize];
+        let before = std::mem::replace(left, change(*left));
+        *self.racks_with.entry(*left).or_default() += 1;
+        let count = self.racks_with.get_mut(&before).expect("the rack was counted");
+        *count -= 1;
+        if *count == 0 {
+            self.racks_with.remove(&before);
+        }
     }
 
     /// A random host that is left, of a rack or of the whole site.
@@ -255,7 +294,7 @@ impl System for Failing {
     fn chances(&self) -> Chances {
         let cluster = &self.cluster;
         let racks: f64 = match cluster.rack_per_hour > 0.0 {
-            true => self.left_in.iter().map(|left| self.hit(*left)).sum(),
+            true => self.racks_with.iter().map(|(left, n)| f64::from(*n) * self.hit(*left)).sum(),
             false => 0.0,
         };
         Chances::new([
@@ -310,7 +349,7 @@ impl System for Failing {
                 }
                 self.lost_hosts[host as usize] = false;
                 self.hosts_left += 1;
-                self.left_in[self.cluster.places.rack_of(host) as usize] += 1;
+                self.recount_rack(host, |left| left + 1);
             }
             None => unreachable!("a repair is at the head of the queue"),
         }

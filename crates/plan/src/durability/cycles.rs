@@ -83,26 +83,27 @@ impl Draw {
     /// are spread evenly over few numbers, as many parts at once are rare and decide.
     pub(super) fn hits(&mut self, parts: u32, chance: f64) -> u32 {
         let ln_none = f64::from(parts) * (-chance).ln_1p();
-        let any = -ln_none.exp_m1();
-        let (none, odds) = (ln_none.exp(), chance / (1.0 - chance));
-        let next =
-            |exactly: f64, hit: u32| exactly * f64::from(parts - hit + 1) / f64::from(hit) * odds;
+        let (any, odds) = (-ln_none.exp_m1(), chance / (1.0 - chance));
+        // In logarithms: the chance of none may be below the smallest number.
+        let next = |ln_exactly: f64, hit: u32| {
+            ln_exactly + (f64::from(parts - hit + 1) / f64::from(hit) * odds).ln()
+        };
         let spread = parts.min(FORCED_HITS);
         let (mut hits, evenly) = (parts, self.happens(0.5));
         if evenly {
             hits = 1 + u32::try_from(self.below(spread as usize)).expect("below a few");
         } else {
-            let (mut exactly, mut left) = (none, self.unit() * any);
+            let (mut ln_exactly, mut left) = (ln_none, self.unit() * any);
             for hit in 1..=parts {
-                exactly = next(exactly, hit);
-                left -= exactly;
+                ln_exactly = next(ln_exactly, hit);
+                left -= ln_exactly.exp();
                 if left <= 0.0 {
                     hits = hit;
                     break;
                 }
             }
         }
-        let likely = (1..=hits).fold(none, next) / any;
+        let likely = (1..=hits).fold(ln_none, next).exp() / any;
         let even = if hits <= spread { 1.0 / f64::from(spread) } else { 0.0 };
         self.weight *= likely / f64::midpoint(likely, even);
         hits
@@ -120,6 +121,8 @@ pub struct Estimate {
     pub lost_share: f64,
     /// Cycles that were simulated.
     pub cycles: u32,
+    /// Cycles that lost something: below some hundred, the interval means little.
+    pub losses: u32,
 }
 
 /// Sums over cycles.
@@ -129,6 +132,7 @@ struct Sums {
     losses: f64,
     squares: f64,
     shares: f64,
+    count: u32,
 }
 
 /// Simulates so many cycles.
@@ -141,6 +145,7 @@ pub fn estimate(system: &mut impl System, repairs: Repairs, cycles: u32, seed: u
         system.renew(&mut draw);
         draw.weight = 1.0;
         if let Some(share) = cycle(system, repairs, &mut draw, &mut sums.hours) {
+            sums.count += 1;
             sums.losses += draw.weight;
             sums.squares += draw.weight * draw.weight;
             sums.shares += draw.weight * share;
@@ -154,6 +159,7 @@ pub fn estimate(system: &mut impl System, repairs: Repairs, cycles: u32, seed: u
         error: if chance > 0.0 { 1.96 * deviation / chance } else { f64::INFINITY },
         lost_share: if sums.losses > 0.0 { sums.shares / sums.losses } else { 0.0 },
         cycles,
+        losses: sums.count,
     }
 }
 
@@ -190,9 +196,9 @@ fn cycle(
             Repairs::Fixed if fails => -(-draw.unit() * likely).ln_1p() / chances.sum,
             Repairs::Fixed => left,
         };
-        *hours += draw.weight * passed;
         if fails {
             draw.weight *= likely / forced;
+            *hours += draw.weight * passed;
             failures += 1;
             under_way = Some(match repairs {
                 Repairs::Fixed => (left - passed).max(0.0),
@@ -201,6 +207,7 @@ fn cycle(
             share = strike(system, chances, draw);
         } else {
             draw.weight *= if likely > 0.0 { (1.0 - likely) / (1.0 - forced) } else { 1.0 };
+            *hours += draw.weight * passed;
             under_way = None;
             system.repair();
         }

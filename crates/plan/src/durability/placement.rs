@@ -83,6 +83,11 @@ impl Placement {
         self.lost_groups
     }
 
+    /// Groups that have no copy.
+    pub(super) fn lost_groups(&self) -> u32 {
+        self.lost_groups
+    }
+
     /// The copies of a lost array are elsewhere, or the array is whole again.
     pub(super) fn heal(&mut self, array: u32) {
         for group in &self.groups_of[array as usize] {

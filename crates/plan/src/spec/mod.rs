@@ -10,7 +10,7 @@ use zoneweave_zoned::Geometry;
 pub use rates::{RATES, Rate, Rates};
 
 /// Most drives of a plan.
-pub const DRIVES_MOST: u64 = 100_000;
+pub const DRIVES_MOST: u64 = 20_000;
 
 /// Most copies of a pool.
 pub const COPIES_MOST: u32 = 8;
@@ -239,7 +239,7 @@ impl Spec {
             ("drive.write_mib_per_s", drive.write_mib_per_s, 1e-3, 1e7, "a rate"),
             ("drive.read_mib_per_s", drive.read_mib_per_s, 1e-3, 1e7, "a rate"),
             ("array.reserve_percent", array.reserve_percent.into(), 1.0, 1000.0, "1 to 1000"),
-            ("host.arrays", host.arrays.into(), 1.0, 64.0, "1 to 64"),
+            ("host.arrays", host.arrays.into(), 1.0, 2048.0, "1 to 2048"),
             ("host.network_gbit_per_s", host.network_gbit_per_s, 1e-3, 1e5, "a rate"),
             ("cluster.hosts", cluster.hosts.into(), 1.0, 1e5, "1 to 100000"),
             ("cluster.racks", cluster.racks.into(), 1.0, 1e5, "1 to 100000"),

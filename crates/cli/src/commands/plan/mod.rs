@@ -43,9 +43,10 @@ pub(crate) struct Plan {
 struct Planned {
     /// The plan.
     plan: Outcome,
-    /// The same drives, each an OSD of its own under three copies; absent if there are too few
-    /// failure domains.
+    /// The same drives, each an OSD of its own under three copies.
     without_arrays: Option<Outcome>,
+    /// Why there are no figures of these, if there are none.
+    without_arrays_problem: Option<String>,
     effort: Said,
 }
 
@@ -77,6 +78,9 @@ pub(crate) fn run(request: &Plan, output: &Output) -> Result<Exit, CliError> {
         text::lines(&spec, &planned.plan, planned.without_arrays.as_ref())
             .iter()
             .for_each(|line| output.line(line));
+        if let Some(problem) = &planned.without_arrays_problem {
+            output.line(format_args!("Drives as OSDs: {problem}"));
+        }
     });
     if let Some(path) = &request.plot {
         let drawn = plot::svg(&spec, effort);
@@ -92,9 +96,13 @@ pub(crate) fn run(request: &Plan, output: &Output) -> Result<Exit, CliError> {
 
 fn planned(spec: &Spec, effort: Effort) -> Result<Planned, CliError> {
     let plan = Outcome::of(spec, effort).map_err(|error| usage("plan")(error.to_string()))?;
-    let without_arrays = Outcome::of(&without_arrays(spec, COPIES_WITHOUT_ARRAYS), effort).ok();
+    let other = Outcome::of(&without_arrays(spec, COPIES_WITHOUT_ARRAYS), effort);
+    let (without_arrays, without_arrays_problem) = match other {
+        Ok(outcome) => (Some(outcome), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
     let Effort { cycles, seed } = effort;
-    Ok(Planned { plan, without_arrays, effort: Said { cycles, seed } })
+    Ok(Planned { plan, without_arrays, without_arrays_problem, effort: Said { cycles, seed } })
 }
 
 /// Largest file of a plan: far more than all keys need.
@@ -106,6 +114,9 @@ fn read(path: &Path) -> std::io::Result<String> {
         true => Box::new(std::io::stdin()),
         false => Box::new(fs::File::open(path)?),
     };
-    from.take(FILE_BYTES_MOST).read_to_string(&mut text)?;
-    Ok(text)
+    from.take(FILE_BYTES_MOST + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        ..=FILE_BYTES_MOST => Ok(text),
+        _ => Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, "more than 1 MiB")),
+    }
 }

@@ -2,7 +2,7 @@
 //! of copies.
 
 use zoneweave_plan::outcome::{Effort, Outcome};
-use zoneweave_plan::spec::{Domain, Spec};
+use zoneweave_plan::spec::Spec;
 use zoneweave_sim::experiments::{Chart, Line, svg as drawn};
 
 /// Parity chunks that are compared.
@@ -35,9 +35,6 @@ pub(super) fn svg(spec: &Spec, effort: Effort) -> String {
 fn point(spec: &Spec, parity: usize, copies: u32, effort: Effort) -> Option<(f64, f64)> {
     let mut variant = spec.clone();
     (variant.array.parity, variant.pool.copies) = (parity, copies);
-    if variant.pool.domain == Domain::Rack && copies > variant.cluster.racks {
-        variant.pool.domain = Domain::Host;
-    }
     let outcome = Outcome::of(&variant, effort).ok()?;
     let nines = outcome.durability.nines;
     (nines.is_finite() && nines >= 0.0).then_some((outcome.capacity.raw_for_each, nines))

@@ -120,9 +120,10 @@ fn count(number: f64) -> String {
 }
 
 fn simulated(lasting: &Lasting) -> String {
-    match lasting.years.is_infinite() {
-        true => "never seen".to_owned(),
-        false => format!("{} ±{:.0} %", count(lasting.years), lasting.error * 100.0),
+    match lasting.losses {
+        0 => "never seen".to_owned(),
+        seen @ ..100 => format!("{}, seen {seen} times", count(lasting.years)),
+        _ => format!("{} ±{:.0} %", count(lasting.years), lasting.error * 100.0),
     }
 }
 
