@@ -63,22 +63,20 @@ pub(crate) fn parse_schedule(text: &str) -> Result<Schedule, String> {
 
 impl Schedule {
     /// When the next scrub begins, in seconds since 1970; `runs` are the scrubs on record, oldest
-    /// first. It may be in the past.
-    pub(crate) fn next(self, runs: &[ScrubRun], started_s: u64, array: ArrayUuid) -> u64 {
-        let Some(last) = runs.last() else { return started_s };
-        let counts =
-            |run: &ScrubRun| matches!(run.result, ScrubResult::Complete | ScrubResult::Incomplete);
-        // A clock that was wrong must not put the next scrub off for years.
-        let at = |run: &ScrubRun| run.begun_s.min(started_s.max(run.ended_s));
-        if !counts(last) {
-            return at(last).saturating_add(AGAIN);
+    /// first. It may be in the past. A run of the future counts as none, and a start in it as now:
+    /// a clock that was ahead must not put scrubs off for years.
+    pub(crate) fn next(self, runs: &[ScrubRun], started_s: u64, now_s: u64, of: ArrayUuid) -> u64 {
+        let past = runs.iter().rev().find(|run| run.begun_s <= now_s);
+        let Some(last) = past else { return started_s.min(now_s) };
+        if !matches!(last.result, ScrubResult::Complete | ScrubResult::Incomplete) {
+            return last.begun_s.saturating_add(AGAIN);
         }
-        let jitter = self.jitter(array);
+        let jitter = self.jitter(of);
         match self {
-            Self::Every(seconds) => at(last).saturating_add(seconds).saturating_add(jitter),
+            Self::Every(seconds) => last.begun_s.saturating_add(seconds).saturating_add(jitter),
             Self::Weekly(offset) => {
                 // The first time of the week that the last scrub is not the one of.
-                let since = at(last).saturating_sub(jitter);
+                let since = last.begun_s.saturating_sub(jitter);
                 let week = since.saturating_sub(offset) / WEEK * WEEK + offset;
                 let next = if week > since { week } else { week.saturating_add(WEEK) };
                 next.saturating_add(jitter)
@@ -140,7 +138,7 @@ mod tests {
         let schedule = Schedule::Every(30 * DAY);
         let jitter = schedule.jitter(ARRAY);
         assert!(jitter < 12 * HOUR);
-        let next = |runs: &[ScrubRun], started| schedule.next(runs, started, ARRAY);
+        let next = |runs: &[ScrubRun], started| schedule.next(runs, started, 2000 * DAY, ARRAY);
         let last = run(1000 * DAY, ScrubResult::Complete);
         // Whenever the server starts.
         for started in [1000 * DAY, 1020 * DAY, 2000 * DAY] {
@@ -153,9 +151,11 @@ mod tests {
         }
         // An array without any is overdue.
         assert_eq!(next(&[], 5 * DAY), 5 * DAY);
-        // The clock was a year ahead.
-        let future = ScrubRun { ended_s: 0, ..run(1400 * DAY, ScrubResult::Complete) };
-        assert_eq!(next(&[future], 1035 * DAY), 1065 * DAY + jitter);
+        // The clock was ahead during a scrub, or at the start: the run before counts, or none.
+        let future = run(9000 * DAY, ScrubResult::Complete);
+        assert_eq!(next(&[last, future], 1035 * DAY), 1030 * DAY + jitter);
+        assert_eq!(next(&[future], 1035 * DAY), 1035 * DAY);
+        assert_eq!(next(&[], 9000 * DAY), 2000 * DAY);
     }
 
     #[test]
@@ -164,14 +164,15 @@ mod tests {
         let jitter = schedule.jitter(ARRAY);
         assert!(jitter < HOUR);
         let sunday = |week: u64| (week * 7 + 3) * DAY + 2 * HOUR;
-        let next = |begun: u64| schedule.next(&[run(begun, ScrubResult::Complete)], begun, ARRAY);
+        let next =
+            |begun: u64| schedule.next(&[run(begun, ScrubResult::Complete)], begun, begun, ARRAY);
         let due = sunday(100) + jitter;
         assert_eq!(next(due), sunday(101) + jitter);
         assert_eq!(next(due - 1), due);
         assert_eq!(next(due + 6 * DAY), sunday(101) + jitter);
         // The server was down for weeks: it is due at once, and once.
         let late = sunday(105) + DAY;
-        assert!(schedule.next(&[run(due, ScrubResult::Complete)], late, ARRAY) < late);
+        assert!(schedule.next(&[run(due, ScrubResult::Complete)], late, late, ARRAY) < late);
         assert_eq!(next(late), sunday(106) + jitter);
         assert_eq!(next(0), 3 * DAY + 2 * HOUR + jitter);
     }

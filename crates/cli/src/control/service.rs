@@ -11,12 +11,12 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use serde_json::Value;
-use zoneweave_linux::Ring;
 use zoneweave_linux::fuse::{FuseServer, FuseStatus};
 use zoneweave_linux::nbd::{NbdServer, NbdStatus};
 use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
+use zoneweave_linux::{Ring, unix_seconds};
 use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
@@ -240,7 +240,7 @@ impl Service {
             waiting: self.waiting(),
             jobs: self.jobs(),
             spares: self.spares(),
-            next_scrub_s: self.next_scrub_s(),
+            next_scrub_s: self.next_scrub_s(unix_seconds()),
         };
         let status = self.volume.status();
         served_status(&self.config, status, slots, self.others(), front_ends)

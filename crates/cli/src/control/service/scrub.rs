@@ -38,11 +38,12 @@ impl Service {
     }
 
     /// When the next scheduled scrub begins; it may be in the past.
-    pub(super) fn next_scrub_s(&self) -> Option<u64> {
+    pub(super) fn next_scrub_s(&self, now_s: u64) -> Option<u64> {
         let ScrubSchedule { schedule, started_s, attempted_s } = &self.scrubs;
         let runs = self.volume.status().scrubs;
-        let next = schedule.get()?.next(&runs, *started_s, self.config.array);
-        let again = attempted_s.get().map_or(0, |attempted| attempted.saturating_add(PAUSE));
+        let next = schedule.get()?.next(&runs, *started_s, now_s, self.config.array);
+        let attempted = attempted_s.get().filter(|attempted| *attempted <= now_s);
+        let again = attempted.map_or(0, |attempted| attempted.saturating_add(PAUSE));
         Some(next.max(again))
     }
 
@@ -50,7 +51,7 @@ impl Service {
     /// without a member would be incomplete, and take the member out of service after a start that
     /// has decided nothing.
     pub(crate) fn scrub_on_schedule(self: &Rc<Self>, now_s: u64) {
-        let is_due = self.next_scrub_s().is_some_and(|next| next <= now_s);
+        let is_due = self.next_scrub_s(now_s).is_some_and(|next| next <= now_s);
         let status = self.volume.status();
         let is_whole = status.members.iter().all(|member| member.state == MemberHealth::Online);
         if !is_due || !is_whole || status.scrub_state.is_some() {
