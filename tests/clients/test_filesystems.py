@@ -157,10 +157,17 @@ def requirements(kind):
         raise Skipped(f"there are no loop devices: {probe.stderr.strip()}")
 
 
+# Two trees, a database and the log of a file system fit a volume of 400 MiB.
+TREE_BYTES = 112 << 20
+
+
 def copy_tree(mount, name):
-    """A source tree several times over, durable."""
-    for number in range(12):
-        shutil.copytree(os.path.join(ROOT, "crates"), os.path.join(mount.folder, name, str(number)))
+    """A source tree as often as its size allows, durable."""
+    source = os.path.join(ROOT, "crates")
+    files = (os.path.join(folder, file) for folder, _, files in os.walk(source) for file in files)
+    size = sum(-(-os.path.getsize(file) // 4096) * 4096 for file in files)
+    for number in range(max(1, TREE_BYTES // size)):
+        shutil.copytree(source, os.path.join(mount.folder, name, str(number)))
     subprocess.run(["sync", "-f", mount.folder], check=True)
     return digest(os.path.join(mount.folder, name))
 
