@@ -693,6 +693,8 @@ marks! {
     ZonedLogUnread = "zoned.log_unread",
     /// Zoned volume: a drive gives no answer about a block where a zone seems to end.
     ZonedTailUnread = "zoned.tail_unread",
+    /// Zoned volume: a drive gives no answer about a relocated block of a finished zone.
+    ZonedRelocatedUnread = "zoned.relocated_unread",
     /// Zoned volume: a start relocates parity of a finished zone's last stripe.
     ZonedLastParityRelocated = "zoned.last_parity_relocated",
     /// Zoned volume: a start finishes columns whose last parity cannot be computed any more.

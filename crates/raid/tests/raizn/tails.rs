@@ -15,6 +15,7 @@ use zoneweave_zoned::{
 use super::drives::{
     FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, create_on, drives, executor, offer, start, write,
 };
+use super::logs::silence_log;
 use super::model::block;
 use super::stalling::Stalling;
 use crate::support::life::assert_hit;
@@ -75,11 +76,10 @@ async fn holds(volume: &Volume, blocks: u32) {
 
 /// The drive with the first data unit of the last stripe, and the one with its parity.
 fn last_stripe_of(drives: &[RamDrive]) -> (usize, usize) {
-    let is_longest = |at: &usize| drives[*at].zone(COLUMN).write_pointer.0 > 10 * UNIT;
     let has_log = |at: &usize| {
         LOG_ZONES.into_iter().any(|zone| drives[*at].zone(ZoneId(zone)).write_pointer.0 > 0)
     };
-    let data = (0..3).find(is_longest).expect("data of the last stripe");
+    let data = (0..3).max_by_key(|at| drives[*at].zone(COLUMN).write_pointer).expect("drives");
     (data, (0..3).find(has_log).expect("its parity"))
 }
 
@@ -107,6 +107,47 @@ fn a_start_without_a_member_that_lacks_answers_of_a_column_is_refused() {
         holds(volume, PARTIAL).await;
     });
     assert_hit(&[Mark::ZonedTailUnread]);
+}
+
+/// Checks that a start is refused for want of an answer.
+fn assert_refused(drives: &[RamDrive], part: UnreadPart, slot: usize) {
+    let refused = opened(drives, false);
+    let Err(OpenError::Unread(unread)) = refused else { panic!("{refused:?}") };
+    assert_eq!((unread.part, unread.slot.index()), (part, slot));
+    assert_eq!(unread.status, Status::Aborted);
+}
+
+/// A worn zone counted for a column that is there. So the start took the zone to end, or to be
+/// empty, because the log that could make up for the column was not read.
+#[test]
+fn a_start_that_lacks_answers_beside_an_offline_column_is_refused() {
+    for blocks in [3, PARTIAL] {
+        let drives = written(blocks);
+        let (data, parity) = last_stripe_of(&drives);
+        drives[data].set_offline(COLUMN);
+        silence_log(&drives[parity]);
+        assert_refused(&drives, UnreadPart::ParityLog, parity);
+        hear(&drives[parity]);
+        with_volume(&drives, async |volume| {
+            assert_eq!(volume.report().await.unwrap()[0].write_pointer.0, blocks);
+            holds(volume, blocks).await;
+        });
+    }
+}
+
+/// A log that had lost blocks counted for one without records of the zone.
+#[test]
+fn a_start_that_lacks_answers_beside_a_damaged_log_is_refused() {
+    let drives = written(PARTIAL);
+    let (data, parity) = last_stripe_of(&drives);
+    silence(&drives[data]);
+    lose_log(&drives[parity]);
+    assert_refused(&drives, UnreadPart::Zone(0), data);
+    hear(&drives[data]);
+    with_volume(&drives, async |volume| {
+        assert_eq!(volume.report().await.unwrap()[0].write_pointer.0, PARTIAL);
+        holds(volume, PARTIAL).await;
+    });
 }
 
 /// An operator may decide that a drive will never answer.

@@ -31,12 +31,14 @@ pub(crate) struct LogRecord {
 #[derive(Default)]
 pub(crate) struct LogScan {
     pub(crate) records: Vec<LogRecord>,
-    /// Zones with such records, by index.
+    /// Zones with such records, by index, or with blocks that were not read and may be some.
     pub(crate) used: BTreeSet<usize>,
     /// Zones with any block, by index.
     pub(crate) written: BTreeSet<usize>,
     /// Why blocks were not read, of which the drive has said nothing: a later start may find them.
     pub(crate) unread: Option<Status>,
+    /// Whether the drive says that it has lost blocks. They may have been such records.
+    pub(crate) is_damaged: bool,
 }
 
 impl Core {
@@ -58,28 +60,33 @@ impl Core {
             }
             scan.written.insert(index);
             let mut blocks: Vec<Option<Bytes>> = Vec::new();
+            let (mut is_damaged, mut unread) = (false, None);
             for first in (0..written).step_by(READ_BLOCKS as usize) {
                 let count = READ_BLOCKS.min(written - first);
                 let at = ZoneAddress::new(zone, first);
                 for read in read_blocks(device, at, count).await {
                     match read {
                         Err(status) if status.is_fatal() => return Err(status),
-                        Err(status) if !is_answer(status) => scan.unread = Some(status),
-                        _ => {}
+                        Err(status) if !is_answer(status) => unread = Some(status),
+                        Err(_) => is_damaged = true,
+                        Ok(_) => {}
                     }
                     blocks.push(read.ok());
                 }
                 // Records of other mounts are not worth reading on.
                 if first == 0 && !self.is_published(&blocks, published) {
                     blocks.clear();
+                    (is_damaged, unread) = (false, None);
                     break;
                 }
             }
             let before = scan.records.len();
             self.take_records(&blocks, published, &mut scan.records);
-            if scan.records.len() > before {
+            if scan.records.len() > before || unread.is_some() {
                 scan.used.insert(index);
             }
+            scan.is_damaged |= is_damaged;
+            scan.unread = scan.unread.or(unread);
         }
         Ok(scan)
     }

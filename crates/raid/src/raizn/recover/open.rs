@@ -79,7 +79,8 @@ pub enum OpenError {
     /// Members failed while the volume was being recovered.
     #[error("the volume cannot be started: {0}")]
     Stopped(StopReason),
-    /// A drive gives no answer about blocks that decide how far zones are readable.
+    /// A drive gives no answer about blocks that decide how far zones are readable, or that were
+    /// moved to its parity log.
     #[error("the volume cannot be started: {0}")]
     Unread(#[from] Unread),
     /// The states of the zones contradict each other.

@@ -76,9 +76,14 @@ impl Core {
         device: &Rc<dyn ZonedDevice>,
         scan: &LogScan,
     ) {
-        // At most two zones hold records of the published mount.
+        // At most two zones hold records of the published mount. If the third was not read, any of
+        // them may count until the mount does.
         let free = (0..LOG_ZONES).find(|index| !scan.used.contains(index));
-        let index = free.unwrap_or(0);
+        let index = match (free, scan.unread) {
+            (Some(free), _) => free,
+            (None, None) => 0,
+            (None, Some(status)) => return self.fail_member(column, status),
+        };
         let zone = ParityLog::zone(index);
         if scan.written.contains(&index)
             && let Err(status) = self.reset_zone(column, zone).await

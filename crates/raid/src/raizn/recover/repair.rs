@@ -66,14 +66,15 @@ impl Core {
         let is_logged = records
             .map(|record| &record.header)
             .any(|header| header.zone == zone && header.generation == generation);
-        if ends.iter().flatten().all(|end| *end == 0) && !is_logged {
-            let finished = self.state.borrow().logical[zone as usize].record.finished;
-            return Ok(if finished.is_some() { Leftover::Finish } else { Leftover::Nothing });
-        }
+        let is_empty = ends.iter().flatten().all(|end| *end == 0) && !is_logged;
         let tail = self.read_tail(zone, &ends, logs).await;
         let readable = self.judge(&tail);
         if !force {
             self.check_end(&tail, readable.end, logs)?;
+        }
+        if is_empty {
+            let is_finished = tail.finished.is_some();
+            return Ok(if is_finished { Leftover::Finish } else { Leftover::Nothing });
         }
         if readable.end == 0 && tail.finished.is_none() {
             mark(Mark::ZonedNothingReadable);

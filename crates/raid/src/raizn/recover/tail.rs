@@ -120,7 +120,8 @@ impl Core {
     ///
     /// What was acknowledged survives the loss of as many members as the scheme covers. So a zone
     /// may end before a block that only the members in question may have, if the others could do
-    /// without these.
+    /// without these. What a drive has lost may be what the others needed: a column that is
+    /// offline, the block, or blocks of the parity log.
     ///
     /// # Errors
     /// How a drive failed to read what may show that the zone goes on.
@@ -131,7 +132,10 @@ impl Core {
         logs: &[LogScan],
     ) -> Result<(), Unread> {
         let layout = &self.layout;
-        if tail.finished.is_some() || end >= layout.zone_blocks() {
+        if let Some(finished) = tail.finished {
+            return self.check_relocated(tail.zone, finished, logs);
+        }
+        if end >= layout.zone_blocks() {
             return Ok(());
         }
         let lost = self.state.borrow().lost_columns(tail.zone);
@@ -147,10 +151,31 @@ impl Core {
         let Some(first) = columns().find_map(unread) else { return Ok(()) };
         let is_missing = |column: &Column| {
             let own = &tail.columns[column.index()];
-            unread(*column).is_some() || at < own.write_pointer && !own.blocks.contains_key(&at)
+            let is_damaged = at < own.write_pointer && !own.blocks.contains_key(&at);
+            let is_log_damaged = logs[column.index()].is_damaged;
+            !own.is_present || unread(*column).is_some() || is_damaged || is_log_damaged
         };
         let missing: ColumnSet = columns().filter(is_missing).collect();
         mark(Mark::ZonedTailUnread);
         if layout.scheme().survives(lost.union(missing)) { Ok(()) } else { Err(first) }
+    }
+
+    /// Checks that every relocated block of a finished zone was found, where its log was not read:
+    /// a start does not write these blocks again, and empties the log.
+    fn check_relocated(&self, zone: u32, finished: u32, logs: &[LogScan]) -> Result<(), Unread> {
+        let layout = &self.layout;
+        let last = layout.stripe_of(finished);
+        let rest = finished - layout.stripe_start(last);
+        let end = layout.row_start(last) + layout.parity_blocks(rest);
+        let lost = self.state.borrow().lost_columns(zone);
+        let part = UnreadPart::ParityLog;
+        for slot in layout.scheme().iter().filter(|slot| !lost.contains(*slot)) {
+            let Some(status) = logs[slot.index()].unread else { continue };
+            if self.first_missing(zone, slot, end) < end {
+                mark(Mark::ZonedRelocatedUnread);
+                return Err(Unread { part, slot, status });
+            }
+        }
+        Ok(())
     }
 }

@@ -14,11 +14,11 @@ pub enum UnreadPart {
     Zone(u32),
 }
 
-/// A read whose blocks may show that a zone goes on.
+/// A read whose blocks may show that a zone goes on, or may have been moved to the parity log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
-    "{} of slot {slot} was not read ({status}), and too few other drives are there to do without \
-     it: start the volume again once the drive answers; --force gives up what is not read, for good",
+    "{} of slot {slot} was not read ({status}), and a start without it could lose data: start the \
+     volume again once the drive answers; --force gives up what is not read, for good",
     match part {
         UnreadPart::ParityLog => "the parity log".to_owned(),
         UnreadPart::Zone(zone) => format!("the end of zone {zone}"),
