@@ -3,7 +3,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`spec`] | the plan, and the rates that the model assumes, each with its source |
-//! | [`array`] | size, reserve and memory of one array, by the engine's own formulas |
+//! | [`array`](mod@array) | size, reserve and memory of one array, by the engine's own formulas |
 //! | [`repair`] | the cost of a lost drive, array or host |
 //! | [`durability`] | time to data loss, by Markov chains and by Monte-Carlo |
 //! | [`outcome`] | all of it for one plan, and for the same drives without arrays |

@@ -2,8 +2,8 @@
 //!
 //! An array loses its volume when more drives fail than it tolerates before they are rebuilt. A
 //! pool loses a placement group when all arrays that hold its copies are lost before Ceph has
-//! copied them elsewhere. [`array`] and [`cluster`] describe each once as a chain and once as a
-//! system that [`cycles`] simulates with its real placement; the two differ in two ways.
+//! copied them elsewhere. [`array`](mod@array) and [`cluster`] describe each once as a chain and
+//! once as a system that [`cycles`] simulates with its real placement; the two differ in two ways.
 //!
 //! | | chain | Monte-Carlo |
 //! |---|---|---|

@@ -10,7 +10,7 @@ impl Store {
     /// meanwhile may be there or not.
     ///
     /// # Errors
-    /// As [`FileStore::list`].
+    /// As [`FileStore::list`](zoneweave_filestore::FileStore::list).
     pub async fn list(&self, path: &str) -> Result<Vec<(String, Metadata)>, Failure> {
         match self {
             Self::Own(store) => Ok(store.list(path)?),
@@ -21,7 +21,7 @@ impl Store {
     /// The file or directory of a path.
     ///
     /// # Errors
-    /// As [`FileStore::metadata`].
+    /// As [`FileStore::metadata`](zoneweave_filestore::FileStore::metadata).
     pub async fn metadata(&self, path: &str) -> Result<Metadata, Failure> {
         match self {
             Self::Own(store) => Ok(store.metadata(path)?),
@@ -32,7 +32,7 @@ impl Store {
     /// The extents of a file.
     ///
     /// # Errors
-    /// As [`FileStore::extents`].
+    /// As [`FileStore::extents`](zoneweave_filestore::FileStore::extents).
     pub async fn extents(&self, path: &str) -> Result<Vec<ExtentStatus>, Failure> {
         match self {
             Self::Own(store) => Ok(store.extents(path)?),

@@ -1,7 +1,7 @@
 //! Ends the membership of drives for good: each is marked first, then erased.
 //!
 //! The mark is a superblock record, newer than all others of the drive. An array with a marked
-//! member does not start ([`refuse_destroyed`](crate::array::start::destroyed)). So whoever marks
+//! member does not start (`refuse_destroyed`). So whoever marks
 //! all members before the first is erased leaves, after a crash at any point, an array that is as
 //! it was, or one that does not start without those that are erased already. The superblock zones
 //! of a drive are erased last, the one with the mark at the very end.
