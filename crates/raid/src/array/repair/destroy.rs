@@ -1,10 +1,10 @@
 //! Ends the membership of drives for good: each is marked first, then erased.
 //!
 //! The mark is a superblock record, newer than all others of the drive. An array with a marked
-//! member does not start (`refuse_destroyed`). So whoever marks
-//! all members before the first is erased leaves, after a crash at any point, an array that is as
-//! it was, or one that does not start without those that are erased already. The superblock zones
-//! of a drive are erased last, the one with the mark at the very end.
+//! member does not start (`refuse_destroyed`). All members are marked before the first is erased.
+//! So a crash at any point leaves an array that is as it was, or one that does not start without
+//! the members that are erased already. The superblock zones of a drive are erased last, the one
+//! with the mark at the very end.
 //!
 //! The array must not be running.
 

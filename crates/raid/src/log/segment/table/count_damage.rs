@@ -48,6 +48,7 @@ impl State {
             }
         }
     }
+
     /// Damage that is met again counts again.
     pub(in crate::log) fn forget_damage(&mut self) {
         self.segments.iter_mut().for_each(|(_, segment)| segment.damage = DamagedBlocks::default());
