@@ -63,8 +63,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: V::Body,
     ) -> Result<(), StopReason> {
-        let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(volume, &body, false, Need::Decision).await
+        self.commit_latest(volume, || body).await
     }
 
     /// Writes a record that is made once no other commit is in flight: its contents cannot be
@@ -77,9 +76,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: impl FnOnce() -> V::Body,
     ) -> Result<(), StopReason> {
-        let _one_at_a_time = self.lock.acquire().await;
-        let body = body();
-        self.commit_locked(volume, &body, false, Need::Decision).await
+        self.make_and_commit(volume, body, Need::Decision).await
     }
 
     /// Writes a record that decides nothing, made as by [`Self::commit_latest`]. One member that
@@ -92,9 +89,18 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: impl FnOnce() -> V::Body,
     ) -> Result<(), StopReason> {
+        self.make_and_commit(volume, body, Need::Report).await
+    }
+
+    async fn make_and_commit<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: impl FnOnce() -> V::Body,
+        need: Need,
+    ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         let body = body();
-        self.commit_locked(volume, &body, false, Need::Report).await
+        self.commit_locked(volume, &body, false, need).await
     }
 
     /// Writes a snapshot to the other zone of every member, as every start of the array does.

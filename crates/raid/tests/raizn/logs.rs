@@ -33,7 +33,7 @@ fn new_volume() -> Vec<RamDrive> {
 }
 
 /// Runs something on a volume that is closed afterwards.
-fn with_volume(drives: &[RamDrive], work: impl AsyncFnOnce(&Volume)) {
+pub(super) fn with_volume(drives: &[RamDrive], work: impl AsyncFnOnce(&Volume)) {
     let executor = executor();
     let handle = executor.handle();
     executor.run(async {

@@ -13,9 +13,9 @@ use zoneweave_zoned::{
 };
 
 use super::drives::{
-    FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, create_on, drives, executor, offer, start, write,
+    FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, create_on, drives, executor, offer, write,
 };
-use super::logs::silence_log;
+use super::logs::{silence_log, with_volume};
 use super::model::block;
 use super::stalling::Stalling;
 use crate::support::life::assert_hit;
@@ -23,17 +23,6 @@ use crate::support::life::assert_hit;
 /// Complete stripes, and a part of the first data unit of another one.
 const PARTIAL: u32 = 10 * STRIPE + 3;
 const COLUMN: ZoneId = ZoneId(FIRST_COLUMN);
-
-/// Drives with a volume, on which something is done before it is closed.
-fn with_volume(drives: &[RamDrive], work: impl AsyncFnOnce(&Volume)) {
-    let executor = executor();
-    let handle = executor.handle();
-    executor.run(async {
-        let volume = start(drives, &handle).await;
-        work(&volume).await;
-        volume.close().await;
-    });
-}
 
 /// A volume whose first zone has so many blocks.
 fn written(blocks: u32) -> Vec<RamDrive> {
