@@ -92,6 +92,10 @@ pub(crate) trait Members: ArrayVolume {
     /// Evicts a member and starts making that durable.
     fn fail_member(self: &Rc<Self>, column: Column, status: Status) {
         let newly = self.evict(column, &status.to_string());
+        assert!(
+            !newly || self.array().members[column.index()].device.is_none(),
+            "{column} is evicted and still has its drive"
+        );
         self.after_eviction(newly);
     }
 

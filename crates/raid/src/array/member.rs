@@ -76,6 +76,7 @@ impl WriteFailures {
 
     /// Records a failure; returns the number in a row.
     pub(crate) fn note(&mut self, before: FailuresBefore) -> u32 {
+        assert!(before.0 <= self.noted, "{} failures before, {} by now", before.0, self.noted);
         if before == self.before() {
             self.in_row += 1;
             self.noted += 1;

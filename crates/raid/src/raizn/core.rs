@@ -92,6 +92,7 @@ impl State {
             return false;
         }
         self.array.stop_if_too_few();
+        assert!(self.missing().contains(column), "{column} is evicted and still attached");
         true
     }
 
@@ -120,6 +121,8 @@ impl State {
                 bodies.extend(self.rebuilt_of(column));
             }
         }
+        let (published, next) = (self.published.0, self.next_mount);
+        assert!(published < next, "mount {published} is published, and {next} is next");
         bodies.push(ZonedBody::Published(PublishedMount(self.published)));
         bodies
     }

@@ -171,6 +171,7 @@ impl Layout {
     /// The place of a logical block.
     #[must_use]
     pub(crate) fn place(&self, zone: u32, block: u32) -> Place {
+        assert!(block < self.zone_blocks(), "block {block} of a zone of {}", self.zone_blocks());
         let stripe = self.stripe_of(block);
         let in_stripe = block - self.stripe_start(stripe);
         let role = Role::of((in_stripe / self.unit) as usize);
@@ -182,6 +183,8 @@ impl Layout {
     /// The number in its stripe of the block `within` of a data unit.
     #[must_use]
     pub(crate) fn in_stripe(&self, role: Role, within: u32) -> u32 {
+        assert!(self.scheme.is_data(role), "{role:?} has no logical blocks");
+        assert!(within < self.unit, "block {within} of a unit of {}", self.unit);
         u32::from(role.0) * self.unit + within
     }
 
@@ -195,6 +198,7 @@ impl Layout {
     /// data below `end`, and its parity of complete stripes.
     #[must_use]
     pub(crate) fn column_end(&self, zone: u32, column: Column, end: u32) -> u32 {
+        assert!(end <= self.zone_blocks(), "the end {end} of a zone of {}", self.zone_blocks());
         let stripe = self.stripe_of(end);
         let rest = end - self.stripe_start(stripe);
         if rest == 0 {
@@ -205,7 +209,9 @@ impl Layout {
             true => rest.saturating_sub(self.in_stripe(role, 0)).min(self.unit),
             false => 0,
         };
-        self.row_start(stripe) + partial
+        let column_end = self.row_start(stripe) + partial;
+        assert!(column_end <= self.column_blocks(), "{column} ends at {column_end} for {end}");
+        column_end
     }
 
     /// Blocks of the longest unit of a stripe written up to `rest` of its blocks: parity has as
@@ -232,6 +238,7 @@ impl Layout {
     ) -> impl Iterator<Item = (u32, Place, u32)> + use<> {
         let layout = *self;
         let end = start + blocks;
+        assert!(end <= layout.zone_blocks(), "blocks {start}..{end} of {}", layout.zone_blocks());
         let mut next = start;
         std::iter::from_fn(move || {
             let place = (next < end).then(|| layout.place(zone, next))?;

@@ -144,6 +144,8 @@ impl Core {
         at: u32,
         block: Block,
     ) -> Rc<Operation> {
+        let column_blocks = self.layout.column_blocks();
+        assert!(at < column_blocks, "block {at} of a column of {column_blocks} moves");
         let operation = Rc::new(Operation::new(zone, 0, false));
         let blocks = [block];
         let kind = LogKind::Relocated { at };
@@ -152,6 +154,7 @@ impl Core {
         let [block] = blocks;
         let places = &mut state.logical[zone as usize].columns[column.index()].relocated;
         let is_new = places.insert(at, block).is_none();
+        assert!(record.blocks == 2, "a relocated block takes {} of the log", record.blocks);
         let log = &mut state.logs[column.index()];
         log.relocated += u32::from(is_new);
         log.outstanding += record.blocks;

@@ -199,6 +199,7 @@ impl LogicalZone {
     #[must_use]
     pub(crate) fn is_junk(&self, column: Column, at: u32) -> (bool, u32) {
         for junk in self.junk_of(column) {
+            assert!(junk.start < junk.end, "junk {}..{} of {column}", junk.start, junk.end);
             if at < junk.start {
                 return (false, junk.start);
             }
@@ -213,6 +214,9 @@ impl LogicalZone {
     #[must_use]
     pub(crate) fn stripe(&self, stripe: u32) -> Option<&StripeBuffer> {
         let first = self.stripes.front()?.stripe;
+        let last = self.stripes.back()?.stripe;
+        let held = self.stripes.len();
+        assert!((last - first) as usize + 1 == held, "stripes {first} to {last} in {held} buffers");
         self.stripes.get(usize::try_from(stripe.checked_sub(first)?).expect("a small number"))
     }
 
@@ -221,6 +225,7 @@ impl LogicalZone {
     pub(crate) fn make_empty(&mut self) -> Vec<u32> {
         assert!(self.operations.is_empty(), "a reset of a zone with writes in flight");
         assert!(self.columns.iter().all(|c| c.queue.is_empty()), "writes to a zone that is reset");
+        assert!(self.completed <= self.submitted, "more is complete than was submitted");
         self.record.junk.clear();
         self.record.finished = None;
         self.record.by_volume = false;

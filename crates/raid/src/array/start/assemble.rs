@@ -106,6 +106,7 @@ pub(crate) async fn read_drives<B: VolumeBody>(
         });
         drives.push(read.ok().map(|records| Drive { offered, records }));
     }
+    assert!(drives.len() == verdicts.len(), "a verdict for each drive");
     (drives, verdicts)
 }
 
@@ -267,6 +268,7 @@ pub(crate) fn assembled<B: VolumeBody>(
     forced: bool,
 ) -> Array {
     mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
+    assert!(chosen.epoch <= newest_epoch, "epoch {} above {newest_epoch}", chosen.epoch);
     let members = members(chosen, drives, slots);
     let is_recorded = chosen.epoch == newest_epoch
         && members.iter().all(|member| member.entry.since_epoch != UNRECORDED);
@@ -279,6 +281,8 @@ fn members<B: VolumeBody>(
     drives: &[Option<Drive<B>>],
     slots: &[Option<usize>],
 ) -> Vec<Member> {
+    let (listed, placed) = (chosen.members.len(), slots.len());
+    assert!(listed == placed, "{listed} members are listed, and {placed} placed");
     let entries = chosen.members.iter().zip(slots);
     let members = entries.map(|(entry, at)| {
         let device: Option<Rc<dyn ZonedDevice>> =

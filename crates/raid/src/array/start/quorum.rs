@@ -130,6 +130,7 @@ pub(crate) fn choose<'a, B>(
     let array = array.ok_or(AssemblyError::NoArray)?;
     mark_if(Mark::OtherArrayLeftOut, || all().any(|at| at.record.config.array != array));
     let ours: Vec<_> = all().filter(|at| at.record.config.array == array).copied().collect();
+    assert!(!ours.is_empty(), "array {array} is on no drive");
     let lineage = choose_lineage(&ours)?;
     let mut versions: BTreeMap<Version, Vec<&SuperblockRecord<B>>> = BTreeMap::new();
     for record in ours.iter().map(|at| at.record).filter(|record| record.lineage == lineage) {

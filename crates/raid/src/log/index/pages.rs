@@ -101,6 +101,8 @@ fn enter_page(
 ) -> Vec<(Lba, Pba)> {
     let mut unclear = Vec::new();
     let bound = bound_of(block);
+    let (held, entries) = (block.entries.len() as u64, state.mapping.index.page_entries());
+    assert!(held <= entries, "{held} entries in a page of {entries}");
     let start = state.mapping.index.blocks_of(page).start;
     assert!(block.first == Lba(start), "page {} begins with {}", page.0, block.first);
     // The page is present now, even if none of it is valid.

@@ -56,6 +56,7 @@ impl State {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.registry.next_segment);
             let member = &mut self.array.members[column.index()];
+            assert!(segment < next, "segment {segment} is given up, and {next} is the next one");
             // Segments open at the same time may all fail for one reason, such as a controller
             // reset.
             if segment >= member.spoiled_before {

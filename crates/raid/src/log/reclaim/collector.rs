@@ -161,6 +161,9 @@ impl State {
         if let Some(segment) = self.segments.get_mut(slot) {
             segment.life.release(|work| matches!(work, Work::Relocation { .. }));
         }
+        let before = self.reclaim.moving.len();
         self.reclaim.moving.retain(|moving| *moving != slot);
+        let ended = before - self.reclaim.moving.len();
+        assert!(ended == 1, "{ended} relocations of {slot:?} end");
     }
 }

@@ -159,6 +159,7 @@ pub async fn open(
     let mut failed = None;
     let mut left = RECOVERIES;
     loop {
+        assert!(left > 0, "{RECOVERIES} recoveries, and none was the last");
         left -= 1;
         let may_begin_anew = left > 0;
         let attempt = Attempt { options: options.clone(), failed: failed.clone(), may_begin_anew };
@@ -245,6 +246,12 @@ async fn recover(
     let replayed =
         core.state.borrow().segments.iter().filter(|(_, s)| !s.is_in_checkpoint()).count();
     report.replayed_segments = replayed as u64;
+    assert!(
+        report.leftover_segments <= report.segments,
+        "{} of {} segments are leftovers",
+        report.leftover_segments,
+        report.segments
+    );
     let candidates = match replay::build_index(&core, weak).await {
         Ok(candidates) => candidates,
         Err(Unusable) => return Ok(Err(give_up(&core).await)),

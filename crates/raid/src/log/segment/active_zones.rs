@@ -175,6 +175,7 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
             }
         }
     }
+    assert!(valid.len() == last.len(), "{} of {} stripes are judged", valid.len(), last.len());
     SealRecord { segment: segment.id, generation: segment.generation, rows: last.start, valid }
 }
 

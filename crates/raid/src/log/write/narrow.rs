@@ -52,6 +52,7 @@ impl WritePolicy {
         let columns = ColumnSet::all(1 + config.scheme.parity());
         let scheme =
             config.scheme.on(columns).filter(|narrow| narrow.data() < config.scheme.data());
+        assert!(scheme.is_none_or(|narrow| narrow.parity() == config.scheme.parity()));
         scheme.filter(|_| self.narrow && self.holds_undecided(config, self.user_lanes() + 1))
     }
 }
@@ -98,6 +99,8 @@ impl State {
             geometry.chunk_blocks() as usize * geometry.scheme().columns()
         };
         let waiting = stream.queue(class).len();
+        let queued = stream.queued();
+        assert!(waiting <= queued, "{waiting} blocks of a class wait, and {queued} of all");
         let stripes = waiting.div_ceil(narrow.geometry.stripe_blocks());
         let fits = class.chunk == ChunkClass::Small
             && stream.queued() == waiting

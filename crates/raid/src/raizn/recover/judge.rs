@@ -111,6 +111,9 @@ impl Core {
         let layout = &self.layout;
         let first = layout.stripe_start(tail.first_stripe);
         let most = tail.finished.unwrap_or_else(|| layout.zone_blocks());
+        assert!(most <= layout.zone_blocks(), "zone {} ends at {most} on record", tail.zone);
+        let columns = layout.scheme().columns();
+        assert!(tail.columns.len() == columns, "{} of {columns} columns", tail.columns.len());
         let mut stripes: Vec<StripeBuffer> = Vec::new();
         let mut end = first;
         while end < most {
@@ -122,6 +125,8 @@ impl Core {
             stripes.last_mut().expect("one was pushed").push(block);
             end += 1;
         }
+        let held: u32 = stripes.iter().map(StripeBuffer::filled).sum();
+        assert!(held == end - first, "{held} blocks for {first}..{end} of zone {}", tail.zone);
         Readable { end, stripes }
     }
 

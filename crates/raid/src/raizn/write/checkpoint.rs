@@ -149,6 +149,11 @@ impl Core {
             return None;
         }
         let buffer = logical.stripe(stripe)?;
+        assert!(
+            buffer.filled() >= rest,
+            "{} of {rest} completed blocks of stripe {stripe} are in memory",
+            buffer.filled()
+        );
         let within = 0..layout.parity_blocks(rest);
         let parity = layout.parity_number(role);
         let blocks =
@@ -194,6 +199,9 @@ impl Core {
 /// The zones whose reset is not durable, with the generations that it begins.
 fn unrecorded_resets(state: &State) -> Vec<(usize, u64)> {
     let zones = state.logical.iter().enumerate();
+    let mut all = state.logical.iter();
+    let is_behind = all.all(|zone| zone.recorded <= zone.record.generation);
+    assert!(is_behind, "a zone is on record with a later generation");
     let unrecorded = zones.filter(|(_, zone)| zone.recorded < zone.record.generation);
     unrecorded.map(|(index, zone)| (index, zone.record.generation)).collect()
 }

@@ -65,6 +65,13 @@ impl Core {
         }
         match front {
             Pending::Write(write) => {
+                assert!(
+                    write.start >= logical.completed && logical.persisted <= logical.completed,
+                    "a write to {} of zone {zone}, complete to {} and durable to {}",
+                    write.start,
+                    logical.completed,
+                    logical.persisted
+                );
                 let last = layout.stripe_of(write.start + write.payload.blocks().0 - 1);
                 let in_flight = last - layout.stripe_of(logical.completed);
                 if in_flight >= STRIPES_IN_FLIGHT && !logical.operations.is_empty() {
@@ -122,6 +129,7 @@ impl Core {
             return true;
         }
         let zone_blocks = self.layout.zone_blocks();
+        assert!(stripes > 0 && stripes <= zone_blocks, "a write to {stripes} stripes");
         if let Some(number) = activation
             && let Some(most) = state.zones.geometry().max_active
         {

@@ -118,6 +118,7 @@ impl Limit {
         let segments = MOVED_AT_A_TIME as u64;
         let moved = segments * (self.of_a_segment + BATCHES_OF_A_MOVE * self.of_a_part());
         let taken_back = self.of_a_move.max(self.of_a_part() + 1);
+        assert!(self.of_a_move <= self.of_a_segment, "a batch has more pages than its segment");
         self.pages + self.batch + self.of_users + moved + taken_back + OF_A_CHECKPOINT
     }
 }

@@ -115,6 +115,8 @@ pub(in crate::log) async fn find(
     let mut state = core.state.borrow_mut();
     keep_deaths(&mut state, unclear, &still_dead);
     let alive: BTreeSet<SegmentId> = state.segments.iter().map(|(_, segment)| segment.id).collect();
+    let entered = state.segments.iter().count();
+    assert!(alive.len() == entered, "{entered} segments have {} numbers", alive.len());
     state.registry.seals.retain(|id, _| alive.contains(id));
     let generations = state.segments.iter().map(|(_, segment)| segment.generation).collect();
     state.registry.roster.keep(&generations);
@@ -190,6 +192,9 @@ fn raise_counters(state: &mut State) {
         state.writes.next_sequence + step,
         state.registry.next_segment.plus(crate::log::segment::open::SEGMENT_STEP),
     );
+    let highest = state.segments.iter().map(|(_, segment)| segment.id).max();
+    let next = state.registry.next_segment;
+    assert!(highest.is_none_or(|id| id < next), "segment {next} would be opened a second time");
 }
 
 /// A zone in use, and the contents of its first blocks.
@@ -287,6 +292,8 @@ async fn probed(core: &Rc<Core>, column: Column, info: ZoneInfo) -> ZoneInfo {
             written = middle + 1;
         }
     }
+    let capacity = info.capacity.0;
+    assert!(written <= capacity, "{written} of {capacity} blocks of {} are written", info.zone);
     ZoneInfo { write_pointer: ZoneOffset(written), ..info }
 }
 
@@ -466,6 +473,8 @@ fn insert(
             (zones[column], written[column]) = (None, None);
         }
     }
+    let (columns, zoned) = (state.array.members.len(), zones.len());
+    assert!(zoned == columns && written.len() == columns, "{zoned} zones for {columns} members");
     let expected = expected_columns(state, base, &zones);
     let end = base.geometry.end();
     let complete = |column: &Column| written[column.index()].is_some_and(|wp| wp >= end);

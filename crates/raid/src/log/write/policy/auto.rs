@@ -176,6 +176,7 @@ impl WriteProfile {
         let per_block = |nanos: u64, blocks: u32| nanos / u64::from(blocks);
         let Some(above) = above else { return Some(per_block(below.nanos, below.blocks)) };
         let (part, whole) = (blocks - below.blocks, above.blocks - below.blocks);
+        assert!(part < whole, "{blocks} blocks between {} and {}", below.blocks, above.blocks);
         let rise = above.nanos.saturating_sub(below.nanos);
         let more = rise.saturating_mul(part.into()) / u64::from(whole);
         Some(per_block(below.nanos.saturating_add(more), blocks))
@@ -364,6 +365,7 @@ impl Candidate {
         }
         mark(Mark::PolicyOfFewerLanes);
         let small = Lanes { count: self.small.count - 1, ..self.small };
+        assert!(small.count > 0, "a candidate without segments for small requests");
         Some(Self { small, ..self })
     }
 
@@ -374,6 +376,8 @@ impl Candidate {
         }
         mark(Mark::PolicyOfSmallerChunks);
         let chunk_blocks = (self.small.chunk_blocks / 2).next_multiple_of(self.unit.0);
+        let before = self.small.chunk_blocks;
+        assert!((1..=before).contains(&chunk_blocks), "chunks of {chunk_blocks} after {before}");
         let small = Lanes { chunk_blocks, ..self.small };
         Some(Self { small, ..self })
     }

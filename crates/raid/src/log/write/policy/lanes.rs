@@ -400,6 +400,7 @@ impl WritePolicy {
     ) -> usize {
         let all_let = drives.all(|drive| self.lets_move_apart(drive));
         let spare = self.spare_segments(config) >= self.spare_for_lifetimes.max(1);
+        assert!(self.user_lanes() > 0, "a policy without segments for users");
         1 + usize::from(self.lifetimes && all_let && spare)
     }
 
@@ -491,6 +492,9 @@ impl WritePolicy {
                 _ => told.push((requests, 1, lane)),
             }
         }
+        let counted: u32 = told.iter().map(|(_, count, _)| *count).sum();
+        let others = counted.checked_sub(self.user_lanes());
+        assert!(matches!(others, Some(1 | 2)), "{counted} lanes, {} of users", self.user_lanes());
         told
     }
 
@@ -515,7 +519,10 @@ impl WritePolicy {
         let stripe = u64::from(lane.chunk_blocks) * config.scheme.data() as u64;
         let rows = room / (u64::from(self.lanes_undecided(config)) * stripe);
         let rows = u32::try_from(rows).unwrap_or(u32::MAX).max(1);
-        LaneOptions { group_rows: lane.group_rows.min(rows), ..*lane }
+        let group_rows = lane.group_rows.min(rows);
+        let undecided = u64::from(self.lanes_undecided(config)) * stripe * u64::from(group_rows);
+        assert!(group_rows == 1 || undecided <= room, "{undecided} undecided blocks, {room} fit");
+        LaneOptions { group_rows, ..*lane }
     }
 
     /// The shape with the smallest capacity among its segments.
