@@ -16,8 +16,9 @@ use crate::output::globals::Globals;
     version,
     about = "Redundant block volumes over zoned (ZNS) drives",
     after_help = "Exit codes: 0 success, 1 failure, 2 usage error, 3 not found, 4 refused for safety, \
-                  5 server unreachable, 6 data lost.\n`array status --check`: 0 healthy, 10 \
-                  rebuilding, 11 degraded, 12 failed, 13 damaged, 14 unknown.\nStart with `zoneweave demo` or \
+                  5 server unreachable, 6 data lost, 7 scrub incomplete.\n`array status --check`: 0 \
+                  healthy, 10 rebuilding, 11 degraded, 12 failed, 13 damaged, 14 unknown, 15 \
+                  starting.\nStart with `zoneweave demo` or \
                   `zoneweave quickstart DIR`."
 )]
 pub(crate) struct Arguments {
@@ -45,7 +46,7 @@ pub(crate) enum Verb {
     /// Check the configuration file, which names volumes for `zoneweave serve named`
     #[command(subcommand)]
     Config(config::Verb),
-    /// Read, write and manage the zones of a zoned volume that is not served
+    /// Read, write and manage the zones of a zoned volume, served or not
     #[command(subcommand)]
     Zoned(zoned::Verb),
     /// Make a file store on a zoned drive or volume, and use its files

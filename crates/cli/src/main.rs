@@ -19,8 +19,8 @@
 //! `conditions`, `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
-//! cannot be reached; 6 data is lost. `array status --check`: 0 healthy, 10 rebuilding, 11
-//! degraded, 12 failed, 13 damaged, 14 unknown.
+//! cannot be reached; 6 data is lost; 7 a scrub is incomplete. `array status --check`: 0 healthy,
+//! 10 rebuilding, 11 degraded, 12 failed, 13 damaged, 14 unknown, 15 starting.
 
 mod arguments;
 mod commands;

@@ -21,12 +21,12 @@ pub(crate) struct Writing {
     /// Write commands, and the number of open segments
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub write_mode: WriteMode,
-    /// Open segments for small requests, or for all without --large, and their chunk size
+    /// Number of open segments for small requests (for all, without --large), and their chunk size
     /// [default: chosen for the drives (auto), or 3x8KiB]
     #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
     pub small: Option<Lanes>,
-    /// Open segments for requests of at least one of their chunks, and the chunk size, or 0
-    /// [default: 0 (auto), or 1x16KiB]
+    /// Number of open segments for requests of at least a chunk of theirs, and that chunk size; 0
+    /// for none [default: 0 (auto), or 1x16KiB]
     #[arg(long, value_name = "NxSIZE", value_parser = parse_lanes)]
     pub large: Option<Lanes>,
     /// Stripes per group that may be written in any order (--write-mode zapraid) [default: 256]

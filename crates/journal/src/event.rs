@@ -22,7 +22,7 @@ pub enum Event {
     TwinKept,
 }
 
-/// Receives events. It is called during an operation, so it must not wait.
+/// Receives events. It is called during an operation, so it must not block.
 pub type Observer = fn(Event);
 
 /// An observer that ignores events.

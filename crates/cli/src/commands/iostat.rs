@@ -17,10 +17,10 @@ use crate::status::{ArrayStatus, Counters, MemberIo, MemberStatus};
 
 #[derive(Args)]
 pub(crate) struct Iostat {
-    /// Time between two looks
+    /// Time between reports
     #[arg(value_name = "INTERVAL", value_parser = parse_time, default_value = "1s")]
     interval: Duration,
-    /// Number of reports [default: until a signal]
+    /// Number of reports [default: until interrupted]
     #[arg(value_name = "COUNT")]
     count: Option<u64>,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Zones {
     /// Drives to show
     #[arg(value_name = "DRIVE", required = true)]
     drives: Vec<PathBuf>,
-    /// Value that a character shows
+    /// What each character of the map shows
     #[arg(long, value_enum, default_value_t = By::State)]
     by: By,
 }

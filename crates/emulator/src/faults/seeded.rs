@@ -145,7 +145,7 @@ impl SeededFaults {
         &self.profile
     }
 
-    /// The contents of a drive that returns now.
+    /// Draws the contents of a drive that returns: all of them, an older state, or none.
     pub fn comes_back(&mut self) -> Return {
         // Both draw, so that neither shifts the other.
         let (stale, blank) = (self.fires(FaultClass::BackStale), self.fires(FaultClass::BackBlank));

@@ -27,7 +27,7 @@ const CHECKSUM_AT: usize = BLOCK_BYTES - 4;
 pub struct Defect {
     /// Which block.
     pub at: ZoneAddress,
-    /// The resets of its zone when it went bad.
+    /// How often its zone had been reset when the block went bad: a later reset clears the defect.
     pub resets: u64,
 }
 

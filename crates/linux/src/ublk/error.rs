@@ -10,8 +10,8 @@ use thiserror::Error;
 pub enum UblkError {
     /// The driver is not loaded, or the kernel has none.
     #[error(
-        "there is no /dev/ublk-control: load the driver with `modprobe ublk_drv`; a kernel without it must be \
-         replaced by Linux 6.5 or newer with CONFIG_BLK_DEV_UBLK (Debian: that of trixie, or \
+        "there is no /dev/ublk-control: load the driver with `modprobe ublk_drv`; if the kernel has no such \
+         driver, install Linux 6.5 or newer with CONFIG_BLK_DEV_UBLK (on Debian: the kernel of trixie, or \
          linux-image-amd64 of bookworm-backports). Serving over NBD needs neither"
     )]
     NoDriver,

@@ -55,7 +55,7 @@ pub fn error(cookie: Cookie, errno: Errno, message: &str) -> Bytes {
     bytes.freeze()
 }
 
-/// Ends a reply with a failure at one byte; content chunks sent before it are valid up to there.
+/// Ends a reply with an error at a byte offset; chunks sent before are valid up to that offset.
 #[must_use]
 pub fn error_offset(cookie: Cookie, errno: Errno, offset_bytes: u64, message: &str) -> Bytes {
     let message = truncate(message);

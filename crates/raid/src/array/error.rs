@@ -66,7 +66,7 @@ pub enum AssemblyError {
     #[error(
         "array {name} has two histories, and the newer one is unknown: the newest record of slots {slots} may be \
          unreadable. `zoneweave inspect` shows the records of each drive; give only the drives with the history to \
-         keep. Leaving these slots out may choose the other history"
+         keep. Starting without these drives may choose the other history"
     )]
     HistoryInDoubt {
         /// Name of the array.
@@ -92,8 +92,8 @@ pub enum AssemblyError {
     },
     /// A number in the records is so high that no start has assigned it.
     #[error(
-        "the superblock describes an impossible array: its {what} is {number}, and no array comes so \
-         far. A drive or a program has changed the records: leave out the drives that `zoneweave \
+        "the superblock describes an impossible array: its {what} is {number}, higher than any array \
+         can reach. A drive or a program has changed the records: leave out the drives that `zoneweave \
          inspect` shows with it"
     )]
     ImpossibleNumber {

@@ -1,4 +1,6 @@
-//! Evicting a member, and whether the array can do without it.
+//! Applies the eviction of a member, and tells whether the array can do without it. The decision is
+//! made elsewhere: `array::health` for failed commands, `array::superblock` for failed commits,
+//! `log::members::eviction` for lost zones and spoiled segments, `raizn::manage` for failed resets.
 
 use crate::array::error::AdminError;
 use crate::array::format::record::MemberState;

@@ -125,7 +125,7 @@ pub enum CreateError {
         label: String,
     },
     /// A drive has too few usable zones.
-    #[error("{label} has no two writable zones for its superblock")]
+    #[error("{label} has fewer than two writable zones for its superblock: use another drive")]
     NoSuperblockZones {
         /// Label of the drive.
         label: String,

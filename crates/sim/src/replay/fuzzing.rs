@@ -25,7 +25,7 @@ pub fn trace(input: &[u8]) {
     }
 }
 
-/// Seeds of the corpus.
+/// Seed inputs for the fuzz target of the trace parser.
 #[must_use]
 pub fn trace_seeds() -> Vec<Vec<u8>> {
     let alibaba = "419,W,38579773440,4096,1577808000000046\n725,R,3,8192,1577808000001000\n";

@@ -6,7 +6,7 @@ use super::document::item_text;
 use crate::Tokens;
 
 /// The text of a Rust file with each paragraph of a comment that has a line wider than `columns`
-/// broken anew. Code, tables and comments behind code are left alone.
+/// wrapped again. Code, tables and comments behind code are left alone.
 #[must_use]
 pub fn wrap_comments(text: &str, columns: usize) -> String {
     let tokens = Tokens::of(text);
@@ -59,7 +59,7 @@ impl<'a> Wrapper<'a> {
         self.unit.push(line);
     }
 
-    /// Writes the unit, broken anew if a line of it is too wide.
+    /// Writes the unit, wrapped again if a line of it is too wide.
     fn flush(&mut self) {
         let unit = std::mem::take(&mut self.unit);
         if unit.iter().all(|line| line.chars().count() <= self.columns) {

@@ -51,7 +51,7 @@ pub(crate) struct Create {
     /// RAID level
     #[arg(long, value_enum, default_value_t = Level::Raid5)]
     pub level: Level,
-    /// Data chunks per stripe: chosen with --level raid, else as the level has them
+    /// Data chunks per stripe, with --level raid; other levels set them
     #[arg(long, value_name = "K")]
     pub data: Option<usize>,
     /// Parity chunks per stripe, the number of drives that may fail: as --data

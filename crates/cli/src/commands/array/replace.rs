@@ -36,8 +36,8 @@ pub(crate) struct Replace {
     /// New drive for the slot
     #[arg(long, value_name = "NEWDRIVE")]
     with: PathBuf,
-    /// Overwrite the new drive if it holds data, and replace a drive that still works; except
-    /// file systems and real drives (see --destroy)
+    /// Overwrite the new drive even if it holds data, unless that is a file system or the drive is
+    /// a real one (see --destroy). Also needed to replace a drive that still works
     #[arg(long)]
     yes_destroy: bool,
     /// Overwrite the new drive, whatever it holds; names the same drive as --with

@@ -35,7 +35,7 @@ const VERSION: u32 = 1;
 pub(crate) struct Backup {
     #[command(flatten)]
     store: OfStore,
-    /// Local directory to make, which must not exist
+    /// Local directory to create; it must not exist yet
     #[arg(value_name = "DIR")]
     directory: PathBuf,
 }

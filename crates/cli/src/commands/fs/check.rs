@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{StoreFinding, StoreReport, check_store};
 
-use super::OfStore;
+use super::{DRIVES_HELP, OfStore};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::findings::{collected, exit_of, list};
@@ -17,6 +17,7 @@ use crate::session::Session;
 
 /// The store to check.
 #[derive(Args)]
+#[command(mut_arg("store", |store| store.help(DRIVES_HELP)))]
 pub(crate) struct Check {
     #[command(flatten)]
     store: OfStore,

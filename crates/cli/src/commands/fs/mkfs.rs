@@ -10,7 +10,7 @@ use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_store::Place;
 use zoneweave_zoned::{ByteSize, ZoneId, ZonedDeviceExt};
 
-use super::OfStore;
+use super::{DRIVES_HELP, OfStore};
 use crate::drives::consent::{Consent, Destroyed, holdings, not_empty};
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -19,6 +19,7 @@ use crate::session::{NamedDrive, Session, random_uuid};
 
 /// The store to make.
 #[derive(Args)]
+#[command(mut_arg("store", |store| store.help(DRIVES_HELP)))]
 pub(crate) struct Mkfs {
     #[command(flatten)]
     store: OfStore,

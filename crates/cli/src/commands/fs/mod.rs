@@ -19,7 +19,7 @@ use crate::commands::serve;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use store::OfStore;
+use store::{DRIVES_HELP, OfStore};
 
 /// A command to a file store.
 #[derive(Subcommand)]

@@ -31,6 +31,9 @@ pub(super) struct OfStore {
     pub(super) store: PathBuf,
 }
 
+/// The help of a store for commands that no server does.
+pub(super) const DRIVES_HELP: &str = "Drive, or all drives of a zoned volume: DRIVE,DRIVE...";
+
 /// Time limit for each answer of the server of a store. Only a server that hangs needs more: it
 /// relocates garbage before a write waits for long.
 const PATIENCE: Nanos = Nanos::from_secs(30);

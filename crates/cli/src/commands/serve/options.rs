@@ -22,7 +22,7 @@ pub(crate) struct Served {
     #[command(flatten)]
     pub by_name: ByName,
     /// Start without this drive: the first write takes it out of service. `any`: without all drives
-    /// that cannot be opened. By default one such drive refuses the start
+    /// that cannot be opened. By default such a drive makes the start fail
     #[arg(long, value_name = "DRIVE|any")]
     pub without: Vec<PathBuf>,
     /// Wait this long for drives that do not exist yet, e.g. 30s at boot. Members that were not
@@ -30,7 +30,7 @@ pub(crate) struct Served {
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "0s", hide_default_value = true)]
     pub wait: Duration,
     /// Start without a majority of the drives (re-add the missing ones with `array replace`), or
-    /// although unidentifiable blocks are lost (they may read as older data)
+    /// although data is lost and its blocks are unknown (they may read as older data)
     #[arg(long)]
     pub force: bool,
     /// Wait for slow drives instead of reconstructing their late reads from the other drives
@@ -40,9 +40,9 @@ pub(crate) struct Served {
     /// may still be given here. Shards get spares in turn
     #[arg(long, value_name = "DRIVE")]
     pub spare: Vec<PathBuf>,
-    /// Scrub every so often, e.g. 30d from one begin to the next, or at a time of the week in UTC,
-    /// "sun 02:00" [default: only by `array scrub`]. Each array has an offset of its own. A scrub
-    /// that is due waits for missing members
+    /// Scrub every so often, e.g. 30d from start to start, or at a time of the week in UTC,
+    /// "sun 02:00" [default: only by `array scrub`]. An offset per array keeps several from
+    /// scrubbing together. A scrub that is due waits for missing members
     #[arg(long, value_name = "SCHEDULE", value_parser = parse_schedule)]
     pub scrub: Option<Schedule>,
     /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)

@@ -59,7 +59,7 @@ pub(crate) struct ZonedStart {
     #[command(flatten)]
     by_name: ByName,
     /// Start without this drive, which takes it out of service; `any`: without all drives that
-    /// cannot be opened. By default one such drive refuses the start
+    /// cannot be opened. By default such a drive makes the start fail
     #[arg(long, value_name = "DRIVE|any")]
     without: Vec<PathBuf>,
     /// Wait this long for drives that do not exist yet, e.g. 30s at boot. Members that were not

@@ -37,8 +37,8 @@ pub enum NvmeDriveError {
     },
     /// The block device of a namespace, or of another drive.
     #[error(
-        "{} is a block device, whose driver hides metadata and appends: give the character device \
-         of the namespace{}", .path.display(),
+        "{} is a block device, which offers neither metadata of blocks nor Zone Append: give the character \
+         device of the namespace{}", .path.display(),
         .instead.as_ref().map(|path| format!(", {}", path.display())).unwrap_or_default()
     )]
     BlockDevice {

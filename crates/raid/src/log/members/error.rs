@@ -22,8 +22,8 @@ pub enum ReplaceError {
     DoesNotFit(LimitError),
     /// The drive does not support the write policy of this start.
     #[error(
-        "the drive does not fit how the array is being written: {0}; an array that is started to be \
-         written as it was made takes it"
+        "the drive does not fit how the array is being written: {0}; serve the array with \
+         `--write-mode array` to use it"
     )]
     Policy(#[from] PolicyError),
     /// The drive is smaller than the others.
@@ -42,7 +42,9 @@ pub enum ReplaceError {
         needed_capacity: BlockCount,
     },
     /// The drive has no zones for a superblock.
-    #[error("the new drive has no two writable zones for its superblock")]
+    #[error(
+        "the new drive has fewer than two writable zones for its superblock: use another drive"
+    )]
     NoSuperblockZones,
     /// The drive was not in this slot of this array, in the history that went on.
     #[error(

@@ -4,7 +4,8 @@
 //! 2. The start takes a mount number that no other start has, durably.
 //! 3. `log_scan` reads the parity logs of the published mount.
 //! 4. `tail` reads a zone behind the last stripe that all members hold; `judge` finds how far it is
-//!    readable, and `repair` puts missing blocks in their places, or in memory where junk is there.
+//!    readable, and `repair` puts missing blocks (the *stripe holes* of RAIZN) in their
+//!    places, or in memory where junk is there.
 //!    `excess` finishes zones that would take more than there is. Where drives do not answer and
 //!    too few others are there, the start is refused ([`unread`]).
 //! 5. `publish` writes what counts to a fresh zone of each parity log, flushes, and records the

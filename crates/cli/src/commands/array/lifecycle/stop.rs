@@ -29,7 +29,7 @@ pub(crate) struct Stop {
     /// Wait this long until the drives are free
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "60s")]
     wait: Duration,
-    /// Stop it although clients use the volume: their requests fail
+    /// Stop even while clients use the volume: their requests fail
     #[arg(long)]
     force: bool,
 }

@@ -11,7 +11,7 @@ use crate::session::Session;
 /// The array that a verb is for.
 #[derive(Args)]
 pub(super) struct Target {
-    /// Name or UUID of the array, or its drives. A word that is no file is a name
+    /// Name or UUID of the array, or its drives. An argument that is not a path is a name
     #[arg(value_name = "NAME|DRIVE", required = true)]
     words: Vec<PathBuf>,
     /// Also look for drives of the named array among the files of this folder (may be repeated)
