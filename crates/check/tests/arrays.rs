@@ -11,7 +11,7 @@ use zoneweave_raid::log::format::checkpoint::{
 };
 use zoneweave_raid::log::format::{
     Death, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
-    SegmentHeader, SegmentId,
+    SegmentHeader, SegmentId, Sequence,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
@@ -355,7 +355,7 @@ fn parity_that_verifies_but_does_not_match_is_a_violation() {
 #[test]
 fn an_index_that_lies_is_a_violation() {
     let lies: [fn(&mut IndexEntry); 3] = [
-        |entry| entry.sequence += u64::from(entry.lba.0 == 3),
+        |entry| entry.sequence.0 += u64::from(entry.lba.0 == 3),
         |entry| entry.stripe_in_group = 0,
         |entry| *entry = IndexEntry { lba: entry.lba, ..IndexEntry::EMPTY },
     ];
@@ -535,8 +535,8 @@ fn with_checkpoint() -> Image {
     let (column, block) = (Column(0), ChunkBlock(3));
     image.record(RecordBody::Checkpoint(CheckpointPointer {
         shard: ShardId::default(),
-        number: 1,
-        coverage: Coverage { covered: 300, sequence: 300 },
+        number: Sequence(1),
+        coverage: Coverage { covered: Sequence(300), sequence: Sequence(300) },
         replay_from: SegmentId(2),
         root: BlockLocation { segment: SegmentId(1), generation: 501, column, block },
     }));

@@ -12,7 +12,7 @@ use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, Coverage, ShardId, StoredEntries, StoredPage, mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed, SegmentId,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed, SegmentId, Sequence,
 };
 use zoneweave_raid::log::measuring::{MeasuredInFlight, MeasuredIndex};
 use zoneweave_raid::scheme::Column;
@@ -68,11 +68,11 @@ fn in_flight(criterion: &mut Criterion) {
     let mut random = Random::new(3);
     let mut under_way: Vec<_> = (0..IN_FLIGHT).map(|_| random.below(BLOCKS)).collect();
     under_way.iter().for_each(|lba| in_flight.begin_write(*lba..lba + 1));
-    let mut sequence = 0;
+    let mut sequence = Sequence::NONE;
     criterion.bench_function("in flight/one write ends and another one begins", |bencher| {
         bencher.iter(|| {
-            sequence += 1;
-            let at = usize::try_from(sequence % IN_FLIGHT).unwrap_or(0);
+            sequence = sequence.next();
+            let at = usize::try_from(sequence.0 % IN_FLIGHT).unwrap_or(0);
             let next = random.below(BLOCKS);
             let ended = std::mem::replace(&mut under_way[at], next);
             in_flight.begin_write(next..next + 1);
@@ -83,8 +83,11 @@ fn in_flight(criterion: &mut Criterion) {
 
 fn footers(criterion: &mut Criterion) {
     let array = ArrayUuid([7; 16]);
-    let entry =
-        |at: u32| IndexEntry { sequence: u64::from(at), lba: Lba(at.into()), ..IndexEntry::EMPTY };
+    let entry = |at: u32| IndexEntry {
+        sequence: Sequence(at.into()),
+        lba: Lba(at.into()),
+        ..IndexEntry::EMPTY
+    };
     let block = IndexBlock {
         segment: SegmentId(1),
         generation: 1,
@@ -117,7 +120,7 @@ fn pages(criterion: &mut Criterion) {
     let page = || StoredPage {
         shard: ShardId::default(),
         first: Lba(0),
-        coverage: Coverage { covered: 0, sequence: 1 },
+        coverage: Coverage { covered: Sequence::NONE, sequence: Sequence::FIRST },
         entries: StoredEntries::of(black_box(&numbers).iter().copied(), space.entry_bytes),
         trims: vec![0; numbers.len().div_ceil(8)],
     };

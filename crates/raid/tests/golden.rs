@@ -18,8 +18,8 @@ use zoneweave_raid::log::format::checkpoint::{
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
     LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster,
-    SealRecord, Seed, SegmentHeader, SegmentId, StreamKind, SuperblockRecord, TombstoneBlock,
-    TrimExtent, VolumeKind,
+    SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
+    TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{Faults, LostRange, MemberErrors, ScrubResult, ScrubRun, Scrubs};
@@ -90,7 +90,7 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
             member(3, MemberState::Online),
             member(4, MemberState::Online),
         ],
-        sequence_ceiling: 0x0102_0304_0506_0708,
+        sequence_ceiling: Sequence(0x0102_0304_0506_0708),
         segment_ceiling: SegmentId(0x1112_1314),
         body,
     }
@@ -290,7 +290,7 @@ fn index_blocks_keep_their_bytes() {
         EntryKind::Parity,
     ];
     let entries = (0_u16..).zip(kinds).map(|(at, kind)| IndexEntry {
-        sequence: 0x0102_0304_0506_0700 + u64::from(at),
+        sequence: Sequence(0x0102_0304_0506_0700 + u64::from(at)),
         lba: Lba(0xE1_E2E3_E4E5 + u64::from(at)),
         kind,
         stripe_in_group: 0x0A0B + at,
@@ -309,9 +309,10 @@ fn index_blocks_keep_their_bytes() {
 
 #[test]
 fn tombstone_blocks_keep_their_bytes() {
+    let sequence = Sequence(0x0708_090A_0B0C_0D0E);
     let extents = vec![
-        TrimExtent { lba: Lba(0x0102_0304), blocks: 0x0506, sequence: 0x0708_090A_0B0C_0D0E },
-        TrimExtent { lba: Lba(0), blocks: 1, sequence: 2 },
+        TrimExtent { lba: Lba(0x0102_0304), blocks: 0x0506, sequence },
+        TrimExtent { lba: Lba(0), blocks: 1, sequence: Sequence(2) },
     ];
     let block = TombstoneBlock { extents };
     let stored = golden("tombstones", &block.encode(ARRAY));
@@ -322,7 +323,8 @@ fn tombstone_blocks_keep_their_bytes() {
 fn metadata_of_every_place_keeps_its_bytes() {
     let (seed, data) = (Seed::of(ARRAY), data());
     let kind = ContentKind::Data;
-    let identity = BlockIdentity::new(seed, kind, Lba(0x0102_0304), 0x0506_0708_090A, &data);
+    let (lba, sequence) = (Lba(0x0102_0304), Sequence(0x0506_0708_090A));
+    let identity = BlockIdentity::new(seed, kind, lba, sequence, &data);
     let oob = |role, place, coded| Oob {
         coded,
         generation: 0x3132_3334_3536_3738,
@@ -359,8 +361,10 @@ fn metadata_of_every_place_keeps_its_bytes() {
 }
 
 const SHARD: ShardId = ShardId { volume: 0x0102, shard: 0x0304 };
-const COVERAGE: Coverage =
-    Coverage { covered: 0x0102_0304_0506_0708, sequence: 0x1112_1314_1516_1718 };
+const COVERAGE: Coverage = Coverage {
+    covered: Sequence(0x0102_0304_0506_0708),
+    sequence: Sequence(0x1112_1314_1516_1718),
+};
 
 fn location() -> BlockLocation {
     BlockLocation {
@@ -374,7 +378,7 @@ fn location() -> BlockLocation {
 fn pointer() -> CheckpointPointer {
     CheckpointPointer {
         shard: SHARD,
-        number: 0x4142_4344,
+        number: Sequence(0x4142_4344),
         coverage: COVERAGE,
         replay_from: SegmentId(0x5152_5354),
         root: location(),
@@ -462,7 +466,7 @@ fn checkpoint_roots_keep_their_bytes() {
         segment: SegmentId(0x2122_2324_2526_0000).plus(slot.into()),
         generation: 0x3132_3334_3536_0000 + u64::from(slot),
         live_blocks: 0x0001_0203,
-        min_sequence: 0x0142_4344_4546_4748,
+        min_sequence: Sequence(0x0142_4344_4546_4748),
         slot,
         replay: slot % 2 == 1,
     };
@@ -471,7 +475,7 @@ fn checkpoint_roots_keep_their_bytes() {
     };
     let root = |part, next, first, list| RootBlock {
         shard: SHARD,
-        number: 0x4142_4344,
+        number: Sequence(0x4142_4344),
         coverage: COVERAGE,
         replay_from: SegmentId(0x5152_5354),
         totals: RootTotals {

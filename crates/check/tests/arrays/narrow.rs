@@ -254,7 +254,8 @@ fn parity_that_does_not_match_and_lists_that_lie_are_violations() {
         image.segment(&SegmentPlan { spoil_parity: true, ..spoiled });
         assert_finds(&image, |problem| matches!(problem, Problem::ParityDiffers { stripe: 3 }));
         let lying = plan(&image, 2, 3, set(&[5]), rows);
-        let spoil_index = |entry: &mut IndexEntry| entry.sequence += u64::from(entry.sequence > 0);
+        let spoil_index =
+            |entry: &mut IndexEntry| entry.sequence.0 += u64::from(entry.sequence.0 > 0);
         image.segment(&SegmentPlan { spoil_index, ..lying });
         assert_finds(&image, |problem| matches!(problem, Problem::IndexDiffers { .. }));
     }

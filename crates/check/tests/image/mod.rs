@@ -10,7 +10,8 @@ use zoneweave_erasure::Code;
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
     IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed,
-    SegmentHeader, SegmentId, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
+    SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
+    VolumeKind,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
 use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
@@ -154,7 +155,7 @@ impl Image {
             slot: column,
             member: self.members[column.index()].uuid,
             members: self.members.clone(),
-            sequence_ceiling: self.sequence_ceiling,
+            sequence_ceiling: Sequence(self.sequence_ceiling),
             segment_ceiling: SegmentId(100),
             body,
         };
@@ -358,7 +359,7 @@ fn data_block(content: Content) -> (Bytes, BlockIdentity, IndexEntry) {
             (ContentKind::Lost, EntryKind::Lost, lba, sequence, zeros())
         }
         Content::Trim(lba, blocks, sequence) => {
-            let extents = vec![TrimExtent { lba: Lba(lba), blocks, sequence }];
+            let extents = vec![TrimExtent { lba: Lba(lba), blocks, sequence: Sequence(sequence) }];
             let data = TombstoneBlock { extents }.encode(ARRAY);
             (ContentKind::Tombstone, EntryKind::Tombstone, 0, sequence, data)
         }
@@ -367,8 +368,9 @@ fn data_block(content: Content) -> (Bytes, BlockIdentity, IndexEntry) {
         }
         Content::Padding => (ContentKind::Padding, EntryKind::Padding, 0, 0, zeros()),
     };
-    let identity = BlockIdentity::new(Seed::of(ARRAY), kind, Lba(lba), sequence, &data);
-    let entry = IndexEntry { sequence, lba: Lba(lba), kind: entry_kind, stripe_in_group: 0 };
+    let (lba, sequence) = (Lba(lba), Sequence(sequence));
+    let identity = BlockIdentity::new(Seed::of(ARRAY), kind, lba, sequence, &data);
+    let entry = IndexEntry { sequence, lba, kind: entry_kind, stripe_in_group: 0 };
     (data, identity, entry)
 }
 

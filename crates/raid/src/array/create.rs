@@ -5,7 +5,7 @@ use zoneweave_journal::TwinLog;
 use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use crate::array::format::config::ArrayConfig;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::array::format::record::{
     MemberEntry, MemberState, MemberUuid, SuperblockRecord, VolumeBody,
 };
@@ -93,7 +93,7 @@ impl NewArray<'_> {
             slot,
             member: self.members[slot.index()],
             members: self.members.iter().map(entry).collect(),
-            sequence_ceiling: 1,
+            sequence_ceiling: Sequence::FIRST,
             segment_ceiling: SegmentId::FIRST,
             body,
         }

@@ -14,6 +14,7 @@ use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::format::numbers::Sequence;
 use crate::array::format::record::{MemberEntry, MemberState, SuperblockRecord, VolumeBody};
 use crate::array::io::MemberIo;
 use crate::array::state::{Array, Epoch, UNRECORDED};
@@ -361,7 +362,7 @@ struct MemberTable {
 }
 
 /// Starts a new epoch if the membership changed.
-fn prepare_epoch(array: &mut Array, next_sequence: u64) -> Result<MemberTable, StopReason> {
+fn prepare_epoch(array: &mut Array, next_sequence: Sequence) -> Result<MemberTable, StopReason> {
     if let Some(reason) = array.stopped {
         mark(Mark::CommitRefused);
         return Err(reason);
@@ -375,7 +376,7 @@ fn prepare_epoch(array: &mut Array, next_sequence: u64) -> Result<MemberTable, S
         let map = survivors
             .filter(|(_, member)| member.writable().is_some())
             .fold(0_u64, |map, (column, _)| map | 1 << column);
-        array.epoch.tag = mix(array.epoch.tag ^ map ^ next_sequence.rotate_left(32));
+        array.epoch.tag = mix(array.epoch.tag ^ map ^ next_sequence.0.rotate_left(32));
         let epoch = array.epoch.number;
         for member in &mut array.members {
             if member.entry.since_epoch == UNRECORDED {

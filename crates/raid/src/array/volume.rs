@@ -7,7 +7,7 @@ use std::cell::{Ref, RefMut};
 
 use zoneweave_runtime::{Gate, Handle};
 
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::array::format::record::VolumeBody;
 use crate::array::state::Array;
 use crate::array::superblock_logs::SuperblockLog;
@@ -52,9 +52,9 @@ pub(crate) trait ArrayVolume: Sized + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeNumbers {
     /// The next sequence. It distinguishes histories that were started apart.
-    pub(crate) next_sequence: u64,
+    pub(crate) next_sequence: Sequence,
     /// Every assigned sequence is below this.
-    pub(crate) sequence_ceiling: u64,
+    pub(crate) sequence_ceiling: Sequence,
     /// Every assigned segment number is below this.
     pub(crate) segment_ceiling: SegmentId,
 }

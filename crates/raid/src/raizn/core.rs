@@ -10,7 +10,7 @@ use zoneweave_zoned::{Status, ZoneSet};
 
 use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::array::format::record::MemberState;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
@@ -165,8 +165,8 @@ impl ArrayVolume for Core {
     fn numbers(&self) -> VolumeNumbers {
         let next_mount = self.state.borrow().next_mount;
         VolumeNumbers {
-            next_sequence: next_mount,
-            sequence_ceiling: next_mount,
+            next_sequence: Sequence(next_mount),
+            sequence_ceiling: Sequence(next_mount),
             segment_ceiling: SegmentId::FIRST,
         }
     }

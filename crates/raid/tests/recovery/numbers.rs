@@ -5,7 +5,9 @@ use crate::support::{Array, Shape, executor, offer};
 use bytes::Bytes;
 use zoneweave_emulator::Immediate;
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::{Oob, RecordBody, Seed, SegmentId, SuperblockRecord, VolumeKind};
+use zoneweave_raid::log::format::{
+    Oob, RecordBody, Seed, SegmentId, Sequence, SuperblockRecord, VolumeKind,
+};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
     AssemblyError, Faults, LostRange, MemberErrors, OpenError, ScrubRun, Scrubs, survey,
@@ -42,7 +44,7 @@ fn numbers_that_no_array_reaches_are_refused_before_anything_is_written() {
     let changes: [(&str, Change); 4] = [
         ("epoch", |record| record.epoch = HIGHEST),
         ("record sequence", |record| record.record_sequence = HIGHEST),
-        ("sequence ceiling", |record| record.sequence_ceiling = HIGHEST),
+        ("sequence ceiling", |record| record.sequence_ceiling = Sequence(HIGHEST)),
         ("segment ceiling", |record| record.segment_ceiling = SegmentId(HIGHEST)),
     ];
     for (expected, change) in changes {

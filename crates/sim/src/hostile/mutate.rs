@@ -1,7 +1,7 @@
 //! Mutations of an image, drawn from the bytes of an input.
 
 use zoneweave_emulator::{BlockPart, Damage, Immediate, RamDrive};
-use zoneweave_raid::log::format::{Seed, data_checksum};
+use zoneweave_raid::log::format::{Seed, Sequence, data_checksum};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, Payload, ZoneAction, ZoneAddress, ZoneId,
     ZonedDeviceExt,
@@ -389,7 +389,7 @@ impl Block {
 
     fn data_checksum(&self) -> u32 {
         let (lba, sequence) = (self.word(Part::Oob, 0), self.word(Part::Oob, 8));
-        data_checksum(Seed::of(ARRAY), Lba(lba), sequence, &self.data)
+        data_checksum(Seed::of(ARRAY), Lba(lba), Sequence(sequence), &self.data)
     }
 
     fn own_checksum(&self, digest: u32) -> u64 {

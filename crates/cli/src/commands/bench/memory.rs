@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use zoneweave_erasure::Code;
 use zoneweave_linux::NoOperations;
-use zoneweave_raid::log::format::{ArrayUuid, Seed, data_checksum};
+use zoneweave_raid::log::format::{ArrayUuid, Seed, Sequence, data_checksum};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba, copy_nontemporal};
 
@@ -157,7 +157,7 @@ impl Region {
 
     fn checksum(&mut self, _at: usize) {
         let place = self.place();
-        black_box(data_checksum(self.seed, Lba(0), 0, &self.memory.as_ref()[place]));
+        black_box(data_checksum(self.seed, Lba(0), Sequence::NONE, &self.memory.as_ref()[place]));
     }
 
     /// Writes three user blocks from buffers.
@@ -169,7 +169,7 @@ impl Region {
         for number in first..first + 4 {
             let place = self.place();
             let block = self.buffers[number].as_ref();
-            black_box(data_checksum(self.seed, Lba(number as u64), 0, block));
+            black_box(data_checksum(self.seed, Lba(number as u64), Sequence::NONE, block));
             // As in-memory drives do.
             copy_nontemporal(&mut self.memory.as_mut()[place], &[block]);
         }
@@ -180,6 +180,6 @@ impl Region {
         let place = self.place();
         let buffer = self.buffers[at % BUFFERS].as_mut();
         buffer.copy_from_slice(&self.memory.as_ref()[place]);
-        black_box(data_checksum(self.seed, Lba(at as u64), 0, buffer));
+        black_box(data_checksum(self.seed, Lba(at as u64), Sequence::NONE, buffer));
     }
 }

@@ -16,6 +16,7 @@ use serde::Serialize;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{
     ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry, MemberUuid, SegmentId,
+    Sequence,
 };
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
@@ -302,7 +303,7 @@ fn decode() -> Run {
 fn footer(number: u32) -> IndexBlock {
     let first = u64::from(number) * u64::from(ENTRIES_PER_INDEX_BLOCK);
     let entry = |at: u32| IndexEntry {
-        sequence: first + u64::from(at),
+        sequence: Sequence(first + u64::from(at)),
         lba: Lba(first + u64::from(at)),
         kind: if at % 4 == 3 { EntryKind::Parity } else { EntryKind::Data },
         stripe_in_group: u16::try_from(at / 4).expect("at most 250 entries"),

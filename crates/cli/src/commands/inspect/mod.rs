@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_linux::{Drive, DriveInfo};
-use zoneweave_raid::log::format::{RecordBody, SealRecord, SegmentId, SuperblockRecord};
+use zoneweave_raid::log::format::{RecordBody, SealRecord, SegmentId, Sequence, SuperblockRecord};
 use zoneweave_raid::log::recover::records::{DriveRecords, read_records};
 use zoneweave_raid::raizn;
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt};
@@ -71,7 +71,7 @@ struct RecordView {
     record_sequence: u64,
     slot: u8,
     members: Vec<String>,
-    sequence_ceiling: u64,
+    sequence_ceiling: Sequence,
     segment_ceiling: SegmentId,
     says: String,
 }

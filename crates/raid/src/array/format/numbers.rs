@@ -1,16 +1,44 @@
 //! Numbers that a volume assigns and repeats on media.
 //!
 //! Invariant: each is assigned once. Superblock records hold the ceilings below which numbers may
-//! be in use, so that a start never assigns one again.
+//! be in use, so that a start never assigns one again. On media each has 64 bits, little-endian.
 
 use std::fmt;
 
 use serde::Serialize;
 use zerocopy::little_endian::U64;
 
-/// The number of a segment, never used again in this array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub struct SegmentId(pub u64);
+/// Defines a type of numbers, which are of one type on media and never mixed in arithmetic.
+macro_rules! number {
+    ($(#[$meta:meta])* $name:ident) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl From<$name> for U64 {
+            fn from(number: $name) -> Self {
+                Self::new(number.0)
+            }
+        }
+
+        impl From<U64> for $name {
+            fn from(number: U64) -> Self {
+                Self(number.get())
+            }
+        }
+    };
+}
+
+number! {
+    /// The number of a segment, never used again in this array.
+    SegmentId
+}
 
 impl SegmentId {
     /// No segment.
@@ -32,14 +60,41 @@ impl SegmentId {
     }
 }
 
-impl fmt::Display for SegmentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
+number! {
+    /// The position of a write, trim or checkpoint block among all of the volume: of two versions
+    /// of a block, the one with the higher sequence is newer.
+    Sequence
 }
 
-impl From<SegmentId> for U64 {
-    fn from(id: SegmentId) -> Self {
-        Self::new(id.0)
+impl Sequence {
+    /// Below every assigned sequence.
+    pub const NONE: Self = Self(0);
+
+    /// The first that a volume assigns.
+    pub const FIRST: Self = Self(1);
+
+    /// Above every assigned sequence.
+    pub const MAX: Self = Self(u64::MAX);
+
+    /// The sequence after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        self.plus(1)
+    }
+
+    /// The sequence so many further.
+    #[must_use]
+    pub const fn plus(self, count: u64) -> Self {
+        Self(self.0 + count)
+    }
+
+    /// Sequences assigned from an earlier one up to this one.
+    ///
+    /// # Panics
+    /// If `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> u64 {
+        assert!(earlier.0 <= self.0, "an age is counted from an earlier sequence");
+        self.0 - earlier.0
     }
 }

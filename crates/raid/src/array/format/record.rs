@@ -17,7 +17,7 @@ use crate::array::format::config::{
     ArrayConfig, Checksums, LogConfig, VolumeKind, ZonedConfig, decode_unit, encode_unit,
 };
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError, display_uuid};
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
@@ -132,7 +132,7 @@ pub struct SuperblockRecord<B> {
     /// Every member, by slot.
     pub members: Vec<MemberEntry>,
     /// Every assigned sequence is below this.
-    pub sequence_ceiling: u64,
+    pub sequence_ceiling: Sequence,
     /// Every assigned segment number is below this.
     pub segment_ceiling: SegmentId,
     /// Further content.
@@ -376,7 +376,7 @@ impl<B: VolumeBody> SuperblockRecord<B> {
             slot: Column(head.slot),
             member: MemberUuid(head.member),
             members: members.collect::<Result<_, _>>()?,
-            sequence_ceiling,
+            sequence_ceiling: Sequence(sequence_ceiling),
             segment_ceiling: SegmentId(segment_ceiling),
             body: match head.body_kind {
                 FIRST_REPORT.. => B::STATE,

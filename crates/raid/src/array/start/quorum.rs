@@ -260,7 +260,7 @@ fn most_common<T: Ord + Copy>(items: impl Iterator<Item = T>) -> Option<T> {
 mod tests {
     use super::*;
     use crate::array::format::config::ArrayConfig;
-    use crate::array::format::numbers::SegmentId;
+    use crate::array::format::numbers::{SegmentId, Sequence};
     use crate::scheme::{Column, Scheme};
 
     const DRIVES: u8 = 6;
@@ -283,7 +283,7 @@ mod tests {
             slot: Column(slot),
             member: member(slot),
             members: (0..DRIVES).map(entry).collect(),
-            sequence_ceiling: 100,
+            sequence_ceiling: Sequence(100),
             segment_ceiling: SegmentId(10),
             body: (),
         }

@@ -14,13 +14,14 @@ use zoneweave_zoned::Lba;
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::inflight::table::Table;
+use crate::log::format::Sequence;
 
 #[derive(Debug, Default)]
 struct Writes {
     /// How many writes of this block are in flight.
     count: u32,
     /// The newest sequence that took effect while any were in flight.
-    applied: u64,
+    applied: Sequence,
 }
 
 /// Identifies a trim in flight.
@@ -68,7 +69,7 @@ impl InFlight {
     ///
     /// # Panics
     /// If no write of the block is in flight.
-    pub(in crate::log) fn end_write(&mut self, lba: Lba, sequence: Option<u64>) -> bool {
+    pub(in crate::log) fn end_write(&mut self, lba: Lba, sequence: Option<Sequence>) -> bool {
         let writes = self.writes.get_mut(lba).expect("a write in flight");
         assert!(writes.count > 0, "block {lba} has no write in flight");
         writes.count -= 1;
@@ -141,9 +142,9 @@ mod tests {
         inflight.begin_write(5..6);
         inflight.begin_write(5..7);
         inflight.begin_write(5..6);
-        assert!(inflight.end_write(Lba(5), Some(2)));
-        assert!(!inflight.end_write(Lba(5), Some(1)));
-        assert!(inflight.end_write(Lba(5), Some(3)));
+        assert!(inflight.end_write(Lba(5), Some(Sequence(2))));
+        assert!(!inflight.end_write(Lba(5), Some(Sequence(1))));
+        assert!(inflight.end_write(Lba(5), Some(Sequence(3))));
         assert!(!inflight.end_write(Lba(6), None));
         assert!(inflight.is_empty());
     }
@@ -158,7 +159,7 @@ mod tests {
         inflight.end_trim(short);
         for (lba, sequence) in [(1000, 1), (1001, 2), (1002, 4), (1002, 3)] {
             assert!(inflight.trim_must_wait(long));
-            inflight.end_write(Lba(lba), Some(sequence));
+            inflight.end_write(Lba(lba), Some(Sequence(sequence)));
         }
         assert!(!inflight.trim_must_wait(long) && !inflight.is_empty());
     }
@@ -173,7 +174,7 @@ mod tests {
         assert!(inflight.trim_must_wait(second));
         assert!(inflight.write_must_wait(&(10..11)));
         assert!(!inflight.write_must_wait(&(11..12)));
-        inflight.end_write(Lba(10), Some(1));
+        inflight.end_write(Lba(10), Some(Sequence(1)));
         assert!(!inflight.trim_must_wait(first));
         inflight.end_trim(first);
         assert!(!inflight.trim_must_wait(second));

@@ -9,7 +9,7 @@ use zoneweave_zoned::{BlockError, Lba};
 
 use crate::array::stop::StopReason;
 use crate::log::engine::address::Pba;
-use crate::log::format::{ContentKind, TrimExtent};
+use crate::log::format::{ContentKind, Sequence, TrimExtent};
 
 /// Answers a receiver when the last of several blocks is done, with the first error.
 #[derive(Clone)]
@@ -104,7 +104,7 @@ pub(in crate::log) struct PendingData {
     /// The block of the volume.
     pub lba: Lba,
     /// Its sequence, kept by relocation.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// [`ContentKind::Data`], [`ContentKind::Lost`] or [`ContentKind::Mapping`].
     pub kind: ContentKind,
     /// Contents of the block.
@@ -146,11 +146,11 @@ impl PendingBlock {
     }
 
     /// The oldest sequence in it.
-    pub(in crate::log) fn oldest_sequence(&self) -> u64 {
+    pub(in crate::log) fn oldest_sequence(&self) -> Sequence {
         match self {
             Self::Data(pending) => pending.sequence,
             Self::Tombstone(trims) => {
-                trims.iter().map(|trim| trim.extent.sequence).min().unwrap_or(u64::MAX)
+                trims.iter().map(|trim| trim.extent.sequence).min().unwrap_or(Sequence::MAX)
             }
         }
     }

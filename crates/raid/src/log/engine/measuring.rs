@@ -7,8 +7,8 @@ use zoneweave_zoned::{BlockCount, Lba};
 
 use crate::log::admit::inflight::InFlight;
 use crate::log::engine::address::{Address, PbaSpace};
-use crate::log::format::ArrayUuid;
 use crate::log::format::checkpoint::{AddressSpace, mapping_entries};
+use crate::log::format::{ArrayUuid, Sequence};
 use crate::log::index::map::Index;
 use crate::scheme::Scheme;
 
@@ -62,7 +62,7 @@ impl MeasuredInFlight {
     }
 
     /// Records that one of its blocks is complete; returns whether it is the newest of that block.
-    pub fn end_write(&mut self, lba: Lba, sequence: u64) -> bool {
+    pub fn end_write(&mut self, lba: Lba, sequence: Sequence) -> bool {
         self.0.end_write(lba, Some(sequence))
     }
 }

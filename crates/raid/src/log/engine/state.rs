@@ -17,7 +17,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, Pba, PbaSpace, SegmentSlot};
 use crate::log::engine::counters::Counters;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::log::format::{SealRecord, SegmentId, StreamKind};
+use crate::log::format::{SealRecord, SegmentId, Sequence, StreamKind};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
@@ -100,7 +100,7 @@ impl Writes {
     ///
     /// # Panics
     /// If the ceiling on media is reached: opening segments raises it long before.
-    pub(in crate::log) fn take_sequence(&mut self) -> u64 {
+    pub(in crate::log) fn take_sequence(&mut self) -> Sequence {
         let sequence = self.next_sequence;
         assert!(
             self.sequence_ceiling <= self.ceilings_to_record.0,
@@ -109,7 +109,7 @@ impl Writes {
             self.ceilings_to_record.0
         );
         assert!(sequence < self.sequence_ceiling, "sequence {sequence} reaches its ceiling");
-        self.next_sequence += 1;
+        self.next_sequence = sequence.next();
         sequence
     }
 
@@ -138,10 +138,10 @@ impl Mapping {
 impl SegmentTable {
     /// The oldest sequence of any block in a segment other than `except` and the dead.
     #[must_use]
-    pub(in crate::log) fn oldest_sequence(&self, except: SegmentSlot) -> u64 {
+    pub(in crate::log) fn oldest_sequence(&self, except: SegmentSlot) -> Sequence {
         let others = self.iter();
         let others = others.filter(|(slot, s)| *slot != except && s.phase() != Phase::Dead);
-        others.map(|(_, segment)| segment.min_sequence()).min().unwrap_or(u64::MAX)
+        others.map(|(_, segment)| segment.min_sequence()).min().unwrap_or(Sequence::MAX)
     }
 }
 

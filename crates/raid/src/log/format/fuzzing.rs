@@ -19,7 +19,7 @@ use super::{
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::array::format::faults::{Faults, LostRange};
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
@@ -96,7 +96,8 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
         let mut word = [0; 8];
         word.copy_from_slice(&input[..8]);
         let kind = ContentKind::of(u32::from(input[20] % 5) + 1).expect("1 to 5 are kinds");
-        let identity = BlockIdentity::new(seed, kind, Lba(u64::from_le_bytes(word)), 9, block);
+        let lba = Lba(u64::from_le_bytes(word));
+        let identity = BlockIdentity::new(seed, kind, lba, Sequence(9), block);
         assert!(identity.verifies(seed, block));
         coded = identity.encode();
         assert_eq!(BlockIdentity::decode(&coded), Some(identity));
@@ -240,7 +241,7 @@ fn record(body: RecordBody) -> SuperblockRecord {
             member(1, MemberState::Online),
             member(2, MemberState::Rebuilding),
         ],
-        sequence_ceiling: 1 << 20,
+        sequence_ceiling: Sequence(1 << 20),
         segment_ceiling: SegmentId(64),
         body,
     }
@@ -303,7 +304,7 @@ pub fn index_seeds() -> Vec<Vec<u8>> {
         EntryKind::Parity,
     ];
     let entries = kinds.map(|kind| IndexEntry {
-        sequence: 77,
+        sequence: Sequence(77),
         lba: Lba((1 << 40) - 1),
         kind,
         stripe_in_group: 3,
@@ -323,8 +324,8 @@ pub fn index_seeds() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn tombstone_seeds() -> Vec<Vec<u8>> {
     let extents = vec![
-        TrimExtent { lba: Lba(0), blocks: 1 << 40, sequence: 1 },
-        TrimExtent { lba: Lba(99), blocks: 1, sequence: (1 << 62) - 1 },
+        TrimExtent { lba: Lba(0), blocks: 1 << 40, sequence: Sequence(1) },
+        TrimExtent { lba: Lba(99), blocks: 1, sequence: Sequence((1 << 62) - 1) },
     ];
     vec![TombstoneBlock { extents }.encode(ARRAY).to_vec()]
 }
@@ -333,7 +334,7 @@ pub fn tombstone_seeds() -> Vec<Vec<u8>> {
 #[must_use]
 pub fn oob_seeds() -> Vec<Vec<u8>> {
     let (seed, block) = (Seed::of(ARRAY), [0x3C; BLOCK_BYTES]);
-    let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(8), 9, &block);
+    let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(8), Sequence(9), &block);
     let oob = Oob {
         coded: identity.encode(),
         generation: 6,

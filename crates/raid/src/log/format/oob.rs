@@ -32,6 +32,7 @@ use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
 use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::Sequence;
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::scheme::{Column, ColumnSet, Role};
 
@@ -93,7 +94,7 @@ pub struct BlockIdentity {
     /// The block of the volume; zero for padding.
     pub lba: Lba,
     /// The admission sequence of the write that made it; zero for padding.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// The seeded checksum of the data.
     pub data_checksum: u32,
     /// Contents of the block.
@@ -103,7 +104,7 @@ pub struct BlockIdentity {
 impl BlockIdentity {
     /// The identity of `data`, with its checksum.
     #[must_use]
-    pub fn new(seed: Seed, kind: ContentKind, lba: Lba, sequence: u64, data: &[u8]) -> Self {
+    pub fn new(seed: Seed, kind: ContentKind, lba: Lba, sequence: Sequence, data: &[u8]) -> Self {
         Self { lba, sequence, data_checksum: data_checksum(seed, lba, sequence, data), kind }
     }
 
@@ -125,7 +126,7 @@ impl BlockIdentity {
         let coded: Coded = zerocopy::transmute!(*bytes);
         Some(Self {
             lba: Lba(coded.lba.get()),
-            sequence: Some(coded.sequence.get()).filter(|sequence| *sequence < NUMBER_LIMIT)?,
+            sequence: Some(coded.sequence.get()).filter(|n| *n < NUMBER_LIMIT).map(Sequence)?,
             data_checksum: coded.data_checksum.get(),
             kind: ContentKind::of(coded.kind.get())?,
         })
@@ -140,14 +141,14 @@ impl BlockIdentity {
 
 /// The seeded checksum of a block's data.
 #[must_use]
-pub fn data_checksum(seed: Seed, lba: Lba, sequence: u64, data: &[u8]) -> u32 {
+pub fn data_checksum(seed: Seed, lba: Lba, sequence: Sequence, data: &[u8]) -> u32 {
     if mutant(Mutant::ChecksumNotSeeded) {
         return seed.checksum(&[data]);
     }
     // Sixteen bytes at once take no longer than eight.
     let mut whose = [0; 16];
     whose[..8].copy_from_slice(&lba.0.to_le_bytes());
-    whose[8..].copy_from_slice(&sequence.to_le_bytes());
+    whose[8..].copy_from_slice(&sequence.0.to_le_bytes());
     seed.checksum(&[&whose, data])
 }
 
@@ -396,7 +397,8 @@ mod tests {
     fn sample(role: u8) -> (Seed, Oob, Vec<u8>) {
         let seed = Seed::of(ArrayUuid([3; 16]));
         let data = vec![0x5A; 4096];
-        let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(77), 1234, &data);
+        let sequence = Sequence(1234);
+        let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(77), sequence, &data);
         let oob = Oob {
             coded: identity.encode(),
             generation: 9,

@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
 use crate::log::format::oob::ContentKind;
 use crate::scheme::{Column, MAX_COLUMNS};
@@ -55,7 +55,7 @@ impl EntryKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
     /// The block's sequence; zero if it has none.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// The block of the volume; zero if it has none.
     pub lba: Lba,
     /// Contents of the block.
@@ -67,7 +67,7 @@ pub struct IndexEntry {
 impl IndexEntry {
     /// A block that was never written.
     pub const EMPTY: Self =
-        Self { sequence: 0, lba: Lba(0), kind: EntryKind::Empty, stripe_in_group: 0 };
+        Self { sequence: Sequence::NONE, lba: Lba(0), kind: EntryKind::Empty, stripe_in_group: 0 };
 
     /// A block of a parity chunk.
     #[must_use]
@@ -208,7 +208,7 @@ impl IndexBlock {
             unknown |= kind.is_none();
             largest = largest.max(raw.sequence.get());
             IndexEntry {
-                sequence: raw.sequence.get(),
+                sequence: raw.sequence.into(),
                 lba: Lba(u64::from(raw.lba_low.get()) | u64::from(raw.lba_high) << 32),
                 kind: kind.unwrap_or(EntryKind::Empty),
                 stripe_in_group: raw.stripe_in_group.get(),
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_full_index_block_comes_back_as_it_was() {
         let entries = (0..u64::from(ENTRIES_PER_INDEX_BLOCK)).map(|at| IndexEntry {
-            sequence: at << 50,
+            sequence: Sequence(at << 50),
             lba: Lba(at << 32 | 0xFFFF_FFFF),
             kind: EntryKind::Data,
             stripe_in_group: u16::try_from(at).unwrap(),

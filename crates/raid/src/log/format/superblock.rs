@@ -223,7 +223,7 @@ mod tests {
     use zoneweave_zoned::{BlockCount, ZoneId};
 
     use super::*;
-    use crate::array::format::numbers::SegmentId;
+    use crate::array::format::numbers::{SegmentId, Sequence};
     use crate::array::format::record::{FIXED, MemberEntry, MemberState, MemberUuid};
     use crate::log::format::Remains;
     use crate::scheme::Arrangement;
@@ -249,7 +249,7 @@ mod tests {
                 member(2, MemberState::Failed),
                 member(3, MemberState::Rebuilding),
             ],
-            sequence_ceiling: 5,
+            sequence_ceiling: Sequence(5),
             segment_ceiling: SegmentId(6),
             body,
         }

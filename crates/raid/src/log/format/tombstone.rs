@@ -10,6 +10,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::Sequence;
 
 const EXTENT: usize = size_of::<RawExtent>();
 
@@ -24,7 +25,7 @@ pub struct TrimExtent {
     /// Number of blocks.
     pub blocks: u64,
     /// The sequence of the trim.
-    pub sequence: u64,
+    pub sequence: Sequence,
 }
 
 /// The contents of a tombstone block.
@@ -79,7 +80,7 @@ impl TombstoneBlock {
             let (lba, blocks) = (raw.lba.get(), raw.blocks.get());
             match lba.checked_add(blocks) {
                 Some(end) if end <= volume_blocks && raw.sequence.get() < NUMBER_LIMIT => {
-                    Ok(TrimExtent { lba: Lba(lba), blocks, sequence: raw.sequence.get() })
+                    Ok(TrimExtent { lba: Lba(lba), blocks, sequence: raw.sequence.into() })
                 }
                 _ => Err(FormatError::Field { field: "extent" }),
             }
@@ -95,8 +96,8 @@ mod tests {
     #[test]
     fn extents_come_back_and_those_beyond_the_volume_are_refused() {
         let extents = vec![
-            TrimExtent { lba: Lba(5), blocks: 10, sequence: 7 },
-            TrimExtent { lba: Lba(90), blocks: 10, sequence: 8 },
+            TrimExtent { lba: Lba(5), blocks: 10, sequence: Sequence(7) },
+            TrimExtent { lba: Lba(90), blocks: 10, sequence: Sequence(8) },
         ];
         let block = TombstoneBlock { extents };
         let array = ArrayUuid([1; 16]);

@@ -6,6 +6,7 @@ use std::ops::Range;
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
+use crate::log::format::Sequence;
 use crate::log::index::deferred::Deferred;
 
 /// State of absent pages.
@@ -19,9 +20,9 @@ pub(in crate::log) struct Absent {
     /// Segments with tombstones according to pages.
     pub(in crate::log) hiding: BTreeSet<SegmentSlot>,
     /// Sequences of the entries that were replayed and entered for absent pages, in order.
-    pub(in crate::log) replayed: BTreeMap<Page, Vec<(Lba, u64)>>,
+    pub(in crate::log) replayed: BTreeMap<Page, Vec<(Lba, Sequence)>>,
     /// Bound above the sequences in all pages.
-    pub(in crate::log) newest: u64,
+    pub(in crate::log) newest: Sequence,
     /// Pages prefetched at a time.
     pub(in crate::log) at_a_time: usize,
     /// Pages that are being read.

@@ -14,6 +14,7 @@
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::address::{Page, Pba, PbaSpace, SegmentSlot};
+use crate::log::format::Sequence;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
 use crate::log::index::map::{Entry, Index};
 use crate::log::segment::table::{Segment, SegmentTable};
@@ -55,7 +56,7 @@ impl Plain {
         index: &mut Index,
         page: Page,
         block: &MappingBlock,
-        known: &[(Lba, u64)],
+        known: &[(Lba, Sequence)],
     ) -> Vec<usize> {
         let mut others = Vec::new();
         let mut plain = std::mem::take(&mut self.of_page);

@@ -14,6 +14,7 @@ use std::ops::Range;
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::address::{Page, Pba};
+use crate::log::format::Sequence;
 
 /// Groups of a volume, unless it is large: few enough for the ends of all to stay in a cache.
 const GROUPS: u64 = 1024;
@@ -29,7 +30,7 @@ const LOOKED_THROUGH: usize = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(in crate::log) lba: Lba,
-    pub(in crate::log) sequence: u64,
+    pub(in crate::log) sequence: Sequence,
     pub(in crate::log) pba: Pba,
 }
 
@@ -158,12 +159,12 @@ mod tests {
     fn the_newest_of_each_block_is_kept_and_little_else() {
         let (page_entries, pages) = (1 << 14, 2);
         let mut deferred = Deferred::new(page_entries, pages, 20);
-        let mut model: BTreeMap<Lba, (u64, Vec<Pba>)> = BTreeMap::new();
+        let mut model: BTreeMap<Lba, (Sequence, Vec<Pba>)> = BTreeMap::new();
         let mut random = Random::new(3);
         for at in 0..200_000 {
             let entry = Entry {
                 lba: Lba(random.below(3_000) * 10),
-                sequence: random.below(100_000),
+                sequence: Sequence(random.below(100_000)),
                 pba: Pba::from(Address(at)),
             };
             deferred.push(entry);
@@ -178,7 +179,7 @@ mod tests {
         let counted = deferred.groups.iter().map(Vec::len).sum::<usize>() as u64;
         assert_eq!(counted, deferred.entries);
         assert!(counted < 3 * 3_000 + 2 * LOOKED_THROUGH as u64, "{counted}");
-        let mut found: BTreeMap<Lba, (u64, Vec<Pba>)> = BTreeMap::new();
+        let mut found: BTreeMap<Lba, (Sequence, Vec<Pba>)> = BTreeMap::new();
         while let Some(group) = deferred.near(Page(0)..Page(pages)) {
             for entry in deferred.take(group) {
                 let page = Page(entry.lba.0 / page_entries);
@@ -197,11 +198,13 @@ mod tests {
         let mut deferred = Deferred::new(8, 4, 0);
         for sequence in 0..100 {
             for lba in 0..10 {
-                deferred.push(Entry { lba: Lba(lba), sequence, pba: Pba::from(Address(sequence)) });
+                let (lba, pba) = (Lba(lba), Pba::from(Address(sequence)));
+                deferred.push(Entry { lba, sequence: Sequence(sequence), pba });
             }
             assert!(!deferred.exceeds(20));
         }
-        deferred.push(Entry { lba: Lba(31), sequence: 0, pba: Pba::from(Address(0)) });
+        let (lba, pba) = (Lba(31), Pba::from(Address(0)));
+        deferred.push(Entry { lba, sequence: Sequence::NONE, pba });
         assert!(deferred.exceeds(10), "eleven blocks");
     }
 }

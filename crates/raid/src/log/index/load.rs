@@ -28,6 +28,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::Sequence;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::absent::Absent;
 use crate::log::index::bulk_load::Plain;
@@ -89,7 +90,7 @@ impl Mapping {
     }
 
     /// The sequence of the replayed version of a block in an absent page.
-    fn replayed(&self, page: Page, lba: Lba) -> Option<u64> {
+    fn replayed(&self, page: Page, lba: Lba) -> Option<Sequence> {
         replayed_in(self.absent.as_ref()?.replayed.get(&page)?, lba)
     }
 }
@@ -162,7 +163,7 @@ impl State {
         let Some(absent) = &mut self.mapping.absent else { return };
         let entries = absent.deferred.take(group);
         mark(Mark::DeferredEntered);
-        let mut replayed: Vec<(Page, Vec<(Lba, u64)>)> = Vec::new();
+        let mut replayed: Vec<(Page, Vec<(Lba, Sequence)>)> = Vec::new();
         for same in entries.chunk_by(|one, other| one.lba == other.lba) {
             let (lba, sequence) = (same[0].lba, same[0].sequence);
             let preferred = |entry: &&Entry| rank(self, entry.pba);
@@ -170,7 +171,8 @@ impl State {
                 [only] => only.pba,
                 _ => same.iter().rev().max_by_key(preferred).expect("a chunk is not empty").pba,
             };
-            mark_if(Mark::EqualCopyPreferred, || sequence > 0 && same[0].pba != pba);
+            let other = same[0].pba != pba;
+            mark_if(Mark::EqualCopyPreferred, || sequence > Sequence::NONE && other);
             let trimmed =
                 self.mapping.absent.as_ref().is_some_and(|absent| absent.trims.contains(&pba));
             if trimmed && !self.mapping.tombstones.contains_key(&pba) {
@@ -302,7 +304,7 @@ impl State {
 }
 
 /// The sequence of the replayed version of a block, among those of its page.
-fn replayed_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
+fn replayed_in(known: &[(Lba, Sequence)], lba: Lba) -> Option<Sequence> {
     let sequence = sequence_in(known, lba)?;
     (!mutant(Mutant::PageOverReplayed)).then_some(sequence)
 }

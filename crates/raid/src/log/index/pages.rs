@@ -15,7 +15,9 @@ use crate::log::engine::address::{BlockPlace, Page, Pba, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{Mapped, MappingBlock};
-use crate::log::format::{ContentKind, EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
+use crate::log::format::{
+    ContentKind, EntryKind, IndexEntry, Sequence, TombstoneBlock, TrimExtent,
+};
 use crate::log::index::bulk_load::Plain;
 use crate::log::index::checkpoint::read::{PAGES_AT_A_TIME, Unusable, read_pages};
 use crate::log::index::partition::Partition;
@@ -166,7 +168,7 @@ pub(super) enum Meets {
 impl Told {
     /// Compares the entry with a replayed version of that sequence; no entry of the page is newer
     /// than `bound`.
-    pub(super) fn meets(&self, replayed: Option<u64>, bound: u64) -> Meets {
+    pub(super) fn meets(&self, replayed: Option<Sequence>, bound: Sequence) -> Meets {
         match replayed {
             None if !self.counts && self.promised => Meets::Missing,
             _ if !self.counts => Meets::LeftOut,
@@ -200,8 +202,9 @@ pub(super) fn tell(
             .filter(trusted)
             .is_some_and(|segment| segment.geometry.contains(place.column, place.block));
         // Another segment may have had the slot when the page was fixed.
-        let listed =
-            |segment: &Segment| segment.is_listed() && segment.generation < block.coverage.sequence;
+        let listed = |segment: &Segment| {
+            segment.is_listed() && Sequence(segment.generation) < block.coverage.sequence
+        };
         let promised = !counts && segment.is_some_and(listed);
         if !counts {
             mark(Mark::PageEntryLeftOut);
@@ -212,12 +215,12 @@ pub(super) fn tell(
 }
 
 /// Bound of the sequences of all entries in a page.
-pub(super) fn bound_of(block: &MappingBlock) -> u64 {
-    block.coverage.sequence.saturating_sub(1).max(1)
+pub(super) fn bound_of(block: &MappingBlock) -> Sequence {
+    Sequence(block.coverage.sequence.0.saturating_sub(1)).max(Sequence::FIRST)
 }
 
 /// Whether a replayed version is certainly newer than a page's entry.
-fn is_newer(replayed: u64, bound: u64) -> bool {
+fn is_newer(replayed: Sequence, bound: Sequence) -> bool {
     mark_if(Mark::PageEntrySuperseded, || replayed > bound);
     replayed > bound || mutant(Mutant::ReplayedAlwaysWins)
 }
@@ -257,7 +260,7 @@ pub(in crate::log) async fn look_up_for_weak(
 /// The version that a page entry points at.
 pub(super) struct Known {
     pub(in crate::log) lba: Lba,
-    pub(in crate::log) sequence: u64,
+    pub(in crate::log) sequence: Sequence,
     pub(in crate::log) pba: Pba,
     /// Whether it marks a lost block.
     lost: bool,
@@ -300,7 +303,7 @@ async fn listed(
     lba: Lba,
     place: BlockPlace,
     read: &mut Option<ReadSpan>,
-) -> Option<(u64, bool)> {
+) -> Option<(Sequence, bool)> {
     let (span, first) = {
         let geometry = core.state.borrow().segments.get(place.slot)?.geometry;
         let span = geometry.span_of(geometry.row_of(place.block).0);
@@ -326,7 +329,7 @@ struct ReadSpan {
 }
 
 /// The sequence of a block of the volume in a block on media.
-fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<u64> {
+fn sequence_of(state: &State, lba: Lba, found: &FoundBlock) -> Option<Sequence> {
     match found.identity.kind {
         ContentKind::Data | ContentKind::Lost => {
             (found.identity.lba == lba).then_some(found.identity.sequence)

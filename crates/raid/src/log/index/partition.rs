@@ -7,7 +7,7 @@ use zoneweave_zoned::Lba;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::log::engine::address::{BlockPlace, Page, Pba};
 use crate::log::engine::state::State;
-use crate::log::format::{IndexEntry, TrimExtent};
+use crate::log::format::{IndexEntry, Sequence, TrimExtent};
 use crate::log::index::deferred::{Deferred, Entry};
 use crate::log::index::map::{self};
 use crate::log::index::sequences::Sequences;
@@ -44,7 +44,7 @@ pub(in crate::log) struct Partition {
     /// Entries of pages whose exact sequence is known.
     exact: BTreeSet<Lba>,
     /// Copies of equal sequence that were not chosen, with that sequence.
-    equal: Vec<(Lba, u64, Pba)>,
+    equal: Vec<(Lba, Sequence, Pba)>,
     /// Copies that record a lost block: they are no duplicates of others.
     pub(in crate::log) lost: BTreeSet<Pba>,
     /// Whether the limit of remembered duplicates is reached.
@@ -87,28 +87,28 @@ impl Partition {
     }
 
     /// The sequence of the replayed version of a block.
-    pub(super) fn known(&self, state: &State, lba: Lba) -> Option<u64> {
+    pub(super) fn known(&self, state: &State, lba: Lba) -> Option<Sequence> {
         state.mapping.index.get(lba)?;
         Some(self.sequences.get(lba))
     }
 
     /// Records an upper bound for the sequence of an entry.
-    pub(super) fn bound(&mut self, lba: Lba, sequence: u64) {
+    pub(super) fn bound(&mut self, lba: Lba, sequence: Sequence) {
         let part = self.start..self.end;
         assert!(part.contains(&lba.0), "block {lba} is not in {part:?}");
         self.sequences.set(lba, sequence);
     }
 
     /// As [`bound`](Self::bound), for all mapped entries of a page.
-    pub(super) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: u64) {
+    pub(super) fn bound_all(&mut self, first: Lba, entries: &[map::Entry], sequence: Sequence) {
         self.sequences.set_all(first, entries, sequence);
     }
 
     /// Records that a block was written before the page that maps it, wherever its newest version
     /// is. A settled segment may hold an older one that the page lacks, and a weak trim hides that.
     pub(super) fn note_written(&mut self, lba: Lba) {
-        if self.sequences.get(lba) == 0 {
-            self.sequences.set(lba, 1);
+        if self.sequences.get(lba) == Sequence::NONE {
+            self.sequences.set(lba, Sequence::FIRST);
         }
     }
 
@@ -127,7 +127,7 @@ impl Partition {
     /// Whether no stripe holds a version of some promised block. Then an older version may be the
     /// valid one, and only summaries can show it.
     pub(in crate::log) fn lacks_what_was_promised(&self) -> bool {
-        self.promised.iter().any(|lba| self.sequences.get(*lba) <= 1)
+        self.promised.iter().any(|lba| self.sequences.get(*lba) <= Sequence::FIRST)
     }
 
     /// Records that a copy marks a lost block.
@@ -141,14 +141,20 @@ impl Partition {
     }
 
     /// The entry of a block if its age relative to a sequence is unknown.
-    pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: u64) -> Option<Pba> {
+    pub(super) fn unclear(&self, state: &State, lba: Lba, sequence: Sequence) -> Option<Pba> {
         let pba = state.mapping.index.get(lba)?;
         let covered = state.segments[state.space.place(pba).slot].is_in_checkpoint();
         let newer = sequence > self.sequences.get(lba);
         (covered && !newer && !self.exact.contains(&lba)).then_some(pba)
     }
 
-    pub(in crate::log) fn add(&mut self, state: &mut State, lba: Lba, sequence: u64, pba: Pba) {
+    pub(in crate::log) fn add(
+        &mut self,
+        state: &mut State,
+        lba: Lba,
+        sequence: Sequence,
+        pba: Pba,
+    ) {
         if !(self.start..self.end).contains(&lba.0) {
             return;
         }
@@ -163,7 +169,7 @@ impl Partition {
         match (sequence == known).then(|| state.mapping.index.get(lba)).flatten() {
             Some(other) => {
                 let preferred = rank(state, pba) > rank(state, other);
-                mark_if(Mark::EqualCopyPreferred, || preferred && sequence > 0);
+                mark_if(Mark::EqualCopyPreferred, || preferred && sequence > Sequence::NONE);
                 self.note_twin(lba, sequence, if preferred { other } else { pba });
                 if !preferred {
                     return;
@@ -175,7 +181,7 @@ impl Partition {
         state.mapping.index.set(lba, Some(pba));
     }
 
-    fn note_twin(&mut self, lba: Lba, sequence: u64, pba: Pba) {
+    fn note_twin(&mut self, lba: Lba, sequence: Sequence, pba: Pba) {
         if !self.twins_full && !self.lost.contains(&pba) {
             self.equal.push((lba, sequence, pba));
             self.twins_full = self.equal.len() >= Duplicates::MOST;
@@ -189,7 +195,7 @@ impl Partition {
         block: &WeakBlock,
         extents: Option<&[TrimExtent]>,
     ) -> bool {
-        let newer = |lba: u64, sequence: u64| sequence > self.sequences.get(Lba(lba));
+        let newer = |lba: u64, sequence: Sequence| sequence > self.sequences.get(Lba(lba));
         let lba = block.entry.lba.0;
         match extents {
             Some(extents) => extents
@@ -219,7 +225,7 @@ impl Partition {
             return false;
         }
         let newer = entry.sequence > self.sequences.get(entry.lba);
-        mark_if(Mark::WeakBlockSuperseded, || !newer && entry.sequence > 0);
+        mark_if(Mark::WeakBlockSuperseded, || !newer && entry.sequence > Sequence::NONE);
         if newer {
             self.sequences.set(entry.lba, entry.sequence);
         }
@@ -240,7 +246,7 @@ impl Partition {
                 }
                 self.sequences.set(Lba(lba), extent.sequence);
                 // A block that was never written needs no tombstone.
-                if known == 0 {
+                if known == Sequence::NONE {
                     reach += u64::from(reach == lba);
                     continue;
                 }

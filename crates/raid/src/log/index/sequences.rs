@@ -4,6 +4,7 @@ use fixedbitset::FixedBitSet;
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::address::Page;
+use crate::log::format::Sequence;
 use crate::log::index::map::Entry;
 
 /// The sequence of each block of a range; zero if unknown.
@@ -21,7 +22,7 @@ pub(in crate::log) enum Sequences {
 }
 
 /// Sequences are below this unless more than 4 PiB was written to the volume.
-pub(in crate::log) const NARROW: u64 = 1 << 40;
+pub(in crate::log) const NARROW: Sequence = Sequence(1 << 40);
 
 /// Own sequences are kept by page while fewer than one block in so many has one. An array is
 /// faster, but a few scattered entries touch all its memory, which the kernel clears first: a sixth
@@ -41,36 +42,37 @@ pub(in crate::log) enum Own {
     },
     /// Five bytes for each block: all sequences are below [`NARROW`].
     Narrow(Vec<[u8; 5]>),
-    /// Eight bytes for each block, as some sequences are not below [`NARROW`].
+    /// Eight bytes for each block, as some sequences are not below [`NARROW`]. Plain numbers: the
+    /// allocator has zeroed memory for these, which is not touched before it is used.
     Wide(Vec<u64>),
 }
 
 impl Own {
     #[inline]
-    fn get(&self, at: usize) -> u64 {
+    fn get(&self, at: usize) -> Sequence {
         match self {
             Self::Few { known, .. } => known.get(Lba(at as u64)),
             Self::Narrow(sequences) => {
                 let [a, b, c, d, e] = sequences[at];
-                u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
+                Sequence(u64::from_le_bytes([a, b, c, d, e, 0, 0, 0]))
             }
-            Self::Wide(sequences) => sequences[at],
+            Self::Wide(sequences) => Sequence(sequences[at]),
         }
     }
 
     #[inline]
-    fn set(&mut self, at: usize, sequence: u64) {
+    fn set(&mut self, at: usize, sequence: Sequence) {
         match self {
             Self::Few { known, blocks, .. } if known.count < *blocks / FEW_PART => {
                 known.set(Lba(at as u64), sequence);
             }
             Self::Few { .. } => self.become_many().set(at, sequence),
             Self::Narrow(sequences) if sequence < NARROW => {
-                let [a, b, c, d, e, ..] = sequence.to_le_bytes();
+                let [a, b, c, d, e, ..] = sequence.0.to_le_bytes();
                 sequences[at] = [a, b, c, d, e];
             }
-            Self::Narrow(_) => self.widen()[at] = sequence,
-            Self::Wide(sequences) => sequences[at] = sequence,
+            Self::Narrow(_) => self.widen()[at] = sequence.0,
+            Self::Wide(sequences) => sequences[at] = sequence.0,
         }
     }
 
@@ -92,7 +94,7 @@ impl Own {
     fn widen(&mut self) -> &mut [u64] {
         if let Self::Narrow(sequences) = self {
             let all = 0..sequences.len();
-            *self = Self::Wide(all.map(|at| self.get(at)).collect());
+            *self = Self::Wide(all.map(|at| self.get(at).0).collect());
         }
         let Self::Wide(sequences) = self else { unreachable!("they are wide now") };
         sequences
@@ -104,7 +106,7 @@ pub(in crate::log) struct ByPage {
     /// Blocks of a page.
     page_entries: u64,
     /// By page; those of a page in order.
-    pages: Vec<Vec<(Lba, u64)>>,
+    pages: Vec<Vec<(Lba, Sequence)>>,
     /// Number of sequences.
     count: usize,
 }
@@ -115,13 +117,13 @@ impl ByPage {
     }
 
     #[inline]
-    fn get(&self, lba: Lba) -> u64 {
+    fn get(&self, lba: Lba) -> Sequence {
         let of_page = &self.pages[Lba(lba.0 / self.page_entries).index()];
-        sequence_in(of_page, lba).unwrap_or(0)
+        sequence_in(of_page, lba).unwrap_or(Sequence::NONE)
     }
 
     #[inline]
-    fn set(&mut self, lba: Lba, sequence: u64) {
+    fn set(&mut self, lba: Lba, sequence: Sequence) {
         let of_page = &mut self.pages[Lba(lba.0 / self.page_entries).index()];
         match of_page.binary_search_by_key(&lba, |(known, _)| *known) {
             Ok(at) => of_page[at].1 = sequence,
@@ -139,7 +141,7 @@ impl ByPage {
 pub(in crate::log) struct ToldByPages {
     /// Blocks of a page.
     page_entries: u64,
-    sequences: Vec<u64>,
+    sequences: Vec<Sequence>,
     told: FixedBitSet,
 }
 
@@ -147,16 +149,20 @@ impl ToldByPages {
     fn of_none(blocks: usize, page_entries: u64) -> Self {
         let pages = blocks.div_ceil(Lba(page_entries).index());
         let told = FixedBitSet::with_capacity(blocks);
-        Self { page_entries, sequences: vec![0; pages], told }
+        Self { page_entries, sequences: vec![Sequence::NONE; pages], told }
     }
 
-    fn get(&self, at: usize) -> u64 {
-        if self.told.contains(at) { self.sequences[at / Lba(self.page_entries).index()] } else { 0 }
+    fn get(&self, at: usize) -> Sequence {
+        match self.told.contains(at) {
+            true => self.sequences[at / Lba(self.page_entries).index()],
+            false => Sequence::NONE,
+        }
     }
 
-    fn set_all(&mut self, first: usize, entries: &[Entry], sequence: u64) {
+    fn set_all(&mut self, first: usize, entries: &[Entry], sequence: Sequence) {
         let of_page = &mut self.sequences[first / Lba(self.page_entries).index()];
-        assert!(std::mem::replace(of_page, sequence) == 0, "a page sets sequences once");
+        let before = std::mem::replace(of_page, sequence);
+        assert!(before == Sequence::NONE, "a page sets sequences once");
         // Most entries of most pages are mapped.
         self.told.insert_range(first..first + entries.len());
         let others = (first..).zip(entries).filter(|(_, entry)| entry.address().is_none());
@@ -167,7 +173,7 @@ impl ToldByPages {
 impl Sequences {
     /// For `start..end`, in whole pages, of which most blocks will have a sequence; all are below
     /// `below`.
-    pub(in crate::log) fn dense(start: u64, end: u64, below: u64, page_entries: u64) -> Self {
+    pub(in crate::log) fn dense(start: u64, end: u64, below: Sequence, page_entries: u64) -> Self {
         assert!(start <= end, "sequences of blocks {start} to {end}");
         assert!(
             start.is_multiple_of(page_entries),
@@ -186,11 +192,12 @@ impl Sequences {
     }
 
     #[inline]
-    pub(super) fn get(&self, lba: Lba) -> u64 {
+    pub(super) fn get(&self, lba: Lba) -> Sequence {
         match self {
             Self::Dense { start, sequences, told } => {
                 let at = Lba(lba.0 - start).index();
-                sequences.get(at).checked_sub(1).unwrap_or_else(|| told.get(at))
+                let own = sequences.get(at).0.checked_sub(1);
+                own.map_or_else(|| told.get(at), Sequence)
             }
             Self::Sparse(known) => known.get(lba),
         }
@@ -198,11 +205,12 @@ impl Sequences {
 
     /// Sets the sequence of a block.
     #[inline]
-    pub(super) fn set(&mut self, lba: Lba, sequence: u64) {
+    pub(super) fn set(&mut self, lba: Lba, sequence: Sequence) {
         match self {
             Self::Dense { start, sequences, .. } => {
                 // Even zero is recorded as known, although it was never assigned.
-                sequences.set(Lba(lba.0 - *start).index(), sequence.saturating_add(1));
+                let own = Sequence(sequence.0.saturating_add(1));
+                sequences.set(Lba(lba.0 - *start).index(), own);
             }
             Self::Sparse(known) => known.set(lba, sequence),
         }
@@ -210,7 +218,7 @@ impl Sequences {
 
     /// Sets the sequence of all mapped entries of the page that begins with `first`, none of which
     /// is known.
-    pub(super) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: u64) {
+    pub(super) fn set_all(&mut self, first: Lba, entries: &[Entry], sequence: Sequence) {
         match self {
             Self::Dense { start, told, .. } => {
                 told.set_all(Lba(first.0 - *start).index(), entries, sequence);
@@ -237,14 +245,14 @@ impl Sequences {
     ///
     /// # Panics
     /// If it is dense.
-    pub(super) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, u64)>)> {
+    pub(super) fn into_pages(self) -> impl Iterator<Item = (Page, Vec<(Lba, Sequence)>)> {
         let Self::Sparse(known) = self else { unreachable!("few blocks were replayed") };
         (0..).map(Page).zip(known.pages).filter(|(_, of_page)| !of_page.is_empty())
     }
 }
 
 /// The sequence of a block among those of its page.
-pub(super) fn sequence_in(known: &[(Lba, u64)], lba: Lba) -> Option<u64> {
+pub(super) fn sequence_in(known: &[(Lba, Sequence)], lba: Lba) -> Option<Sequence> {
     known.binary_search_by_key(&lba, |(known, _)| *known).ok().map(|at| known[at].1)
 }
 
@@ -262,26 +270,27 @@ mod tests {
     fn both_know_the_same() {
         let (mut dense, mut sparse) =
             (Sequences::dense(0, 100, NARROW, 8), Sequences::sparse(8, 13));
-        let known = [(3, 5), (99, 7), (2, 1), (3, 6), (7, NARROW - 1), (8, 2), (9, NARROW), (3, 8)];
-        for (lba, sequence) in known {
+        let wide = NARROW.0;
+        let known = [(3, 5), (99, 7), (2, 1), (3, 6), (7, wide - 1), (8, 2), (9, wide), (3, 8)];
+        for (lba, sequence) in known.map(|(lba, sequence)| (lba, Sequence(sequence))) {
             dense.set(Lba(lba), sequence);
             sparse.set(Lba(lba), sequence);
             assert!((0..100).map(Lba).all(|lba| dense.get(lba) == sparse.get(lba)));
         }
-        assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (8, 0));
+        assert_eq!((sparse.get(Lba(3)), sparse.get(Lba(4))), (Sequence(8), Sequence::NONE));
     }
 
     #[test]
     fn few_become_many() {
         let mut random = Random::new(3);
-        for below in [NARROW, NARROW + 1] {
+        for below in [NARROW, NARROW.next()] {
             let blocks = 40 * FEW_PART as u64;
             let draw = |random: &mut Random| match random.below(2) {
-                0 => random.below(NARROW),
-                _ => NARROW - 50 + random.below(100),
+                0 => Sequence(random.below(NARROW.0)),
+                _ => Sequence(NARROW.0 - 50 + random.below(100)),
             };
             let (mut some, mut all) =
-                (Sequences::dense(0, blocks, below, 8), vec![0; 40 * FEW_PART]);
+                (Sequences::dense(0, blocks, below, 8), vec![Sequence::NONE; 40 * FEW_PART]);
             for _ in 0..100 {
                 let (at, sequence) = (random.below(blocks), draw(&mut random));
                 some.set(Lba(at), sequence);
@@ -301,17 +310,19 @@ mod tests {
             block: ChunkBlock(3),
         });
         let entries = [somewhere.into(), Entry::default(), somewhere.into()];
-        for sequence in [9, NARROW - 1, NARROW] {
+        for sequence in [9, NARROW.0 - 1, NARROW.0] {
+            let [before, sequence] = [sequence - 1, sequence].map(Sequence);
             let both = [Sequences::dense(8, 32, NARROW, 8), Sequences::sparse(8, 4)];
             for mut sequences in both {
-                sequences.set(Lba(17), 5);
+                sequences.set(Lba(17), Sequence(5));
                 sequences.set_all(Lba(16), &entries, sequence);
-                sequences.set_all(Lba(24), &[somewhere.into(); 8], sequence + 1);
+                sequences.set_all(Lba(24), &[somewhere.into(); 8], sequence.next());
                 let found = [15, 16, 17, 18, 19].map(|lba| sequences.get(Lba(lba)));
-                assert_eq!(found, [0, sequence, 5, sequence, 0]);
-                assert!((24..32).all(|lba| sequences.get(Lba(lba)) == sequence + 1));
+                let none = Sequence::NONE;
+                assert_eq!(found, [none, sequence, Sequence(5), sequence, none]);
+                assert!((24..32).all(|lba| sequences.get(Lba(lba)) == sequence.next()));
                 // The exact sequence of one of them is found.
-                for exactly in [sequence - 1, 0, sequence + 2] {
+                for exactly in [before, none, sequence.plus(2)] {
                     sequences.set(Lba(18), exactly);
                     assert_eq!(sequences.get(Lba(18)), exactly);
                 }

@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use zoneweave_zoned::Lba;
 
 use crate::log::engine::class::Lifetime;
+use crate::log::format::Sequence;
 
 /// Short-lived segments after which the bound between short and long is computed anew.
 const SEGMENTS_PER_BOUND: u64 = 16;
@@ -62,7 +63,7 @@ pub(in crate::log) struct Lifespans {
 #[derive(Clone, Copy, Debug)]
 struct Watched {
     /// Sequence of its last write.
-    written: u64,
+    written: Sequence,
     /// Its previous lifetime.
     lived: Option<u64>,
 }
@@ -107,7 +108,7 @@ impl Lifespans {
     }
 
     /// Records a write, if the block is watched; returns whether that changed the judgement.
-    pub(super) fn watch(&mut self, lba: Lba, now: u64) -> bool {
+    pub(super) fn watch(&mut self, lba: Lba, now: Sequence) -> bool {
         // Hashed, so that no stride of requests is overrepresented.
         let spread = lba.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 24;
         if !spread.is_multiple_of(self.one_in) {
@@ -116,7 +117,7 @@ impl Lifespans {
         let before = self.watched.insert(lba, Watched { written: now, lived: None });
         let Some(Watched { written, lived }) = before else { return false };
         assert!(written <= now, "block {lba} was written at {written}, after {now}");
-        let lives = now - written;
+        let lives = now.since(written);
         self.watched.insert(lba, Watched { written: now, lived: Some(lives) });
         let (Some(lived), Some(_)) = (lived, self.bound) else { return false };
         let (before, next) = (self.of(lived), self.of(lives));
@@ -169,9 +170,9 @@ mod tests {
         const VOLUME: u64 = 50_000;
         let mut lifespans = bounded(VOLUME, VOLUME / 3);
         let mut random = Random::new(5);
-        let mut now = 0;
+        let mut now = Sequence::NONE;
         let mut write = |lifespans: &mut Lifespans, hot: u64| {
-            now += 1;
+            now = now.next();
             let range = if random.below(100) < hot { VOLUME / 10 } else { VOLUME };
             lifespans.watch(Lba(random.below(range)), now);
         };

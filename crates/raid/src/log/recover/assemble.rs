@@ -24,7 +24,7 @@ use crate::log::engine::limits::check_shape;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
-    MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, SuperblockRecord,
+    MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, Sequence, SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
@@ -152,13 +152,13 @@ fn finish(
     let records =
         || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
     let record_sequence = records().map(|r| r.record_sequence).max().unwrap_or(0);
-    let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(1);
+    let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(Sequence::FIRST);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(SegmentId::FIRST);
     let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
     check_numbers(&[
         ("epoch", newest_epoch),
         ("record sequence", record_sequence),
-        ("sequence ceiling", sequence_ceiling),
+        ("sequence ceiling", sequence_ceiling.0),
         ("segment ceiling", segment_ceiling.0),
     ])?;
     let Decisions { seals, dead, roster } =
@@ -241,7 +241,7 @@ fn of_members<'a>(
 
 fn newest_checkpoint<'a>(
     records: impl Iterator<Item = &'a SuperblockRecord>,
-    sequence_ceiling: u64,
+    sequence_ceiling: Sequence,
 ) -> Option<CheckpointPointer> {
     let pointers = records.filter_map(|record| match &record.body {
         RecordBody::Checkpoint(pointer) => Some(*pointer),

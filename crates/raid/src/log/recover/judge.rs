@@ -24,7 +24,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::format::{EntryKind, IndexEntry, SealRecord};
+use crate::log::format::{EntryKind, IndexEntry, SealRecord, Sequence};
 use crate::log::recover::find::torn_appends::{Displaced, find_displaced};
 use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
 use crate::log::segment::scan::{Depth, scan_groups, scan_rows};
@@ -85,7 +85,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let weak = take_weak(slot, &geometry, &last, resolved, &verdicts, &mut entries);
     enter(core, slot, &entries);
     {
-        let oldest = weak.iter().map(|block| block.entry.sequence).min().unwrap_or(u64::MAX);
+        let oldest = weak.iter().map(|block| block.entry.sequence).min().unwrap_or(Sequence::MAX);
         core.state.borrow_mut().segments[slot].holds_from(oldest);
     }
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count() as u64;

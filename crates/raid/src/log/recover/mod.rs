@@ -50,6 +50,7 @@ use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
+use crate::log::format::Sequence;
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::publish::publish;
@@ -125,7 +126,7 @@ pub struct OpenReport {
     /// The role of each offered drive, in the order offered.
     pub drives: Vec<DriveVerdict>,
     /// Number of the checkpoint that the index was read from; `None` if every summary was replayed.
-    pub checkpoint: Option<u64>,
+    pub checkpoint: Option<Sequence>,
     /// Number of segments found.
     pub segments: u64,
     /// Segments whose summaries were read: all, or only those newer than the checkpoint.

@@ -18,7 +18,7 @@ use crate::log::engine::address::{BlockPlace, Page, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
-use crate::log::format::{EntryKind, IndexEntry, TombstoneBlock, TrimExtent};
+use crate::log::format::{EntryKind, IndexEntry, Sequence, TombstoneBlock, TrimExtent};
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::deferred::Deferred;
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
@@ -39,8 +39,8 @@ const PARTITION_BLOCKS: u64 = 32 << 20;
 /// Number of partitions; every summary is read once for each. It is one if a sequence takes five
 /// bytes: a quarter more memory than most indexes, when much is replayed. With eight bytes,
 /// sequences may take as much memory as the index.
-const fn partitions(sequences_below: u64) -> u64 {
-    if sequences_below < NARROW { 1 } else { 2 }
+const fn partitions(sequences_below: Sequence) -> u64 {
+    if sequences_below.0 < NARROW.0 { 1 } else { 2 }
 }
 
 /// Part of a volume that summaries may describe if pages are loaded on demand.
@@ -292,7 +292,7 @@ fn enter_entries(
     partition: &mut Partition,
 ) -> Vec<BlockPlace> {
     let mut tombstones = Vec::new();
-    let (mut oldest, mut newest) = (u64::MAX, 0);
+    let (mut oldest, mut newest) = (Sequence::MAX, Sequence::NONE);
     for (column, entries) in entries.iter().enumerate() {
         let column = Column::of(column);
         let start = state.space.pba(BlockPlace { slot, column, block: first });
@@ -310,7 +310,7 @@ fn enter_entries(
                 }
                 _ => continue,
             }
-            (oldest, newest) = (oldest.min(entry.sequence), newest.max(entry.sequence + 1));
+            (oldest, newest) = (oldest.min(entry.sequence), newest.max(entry.sequence.next()));
         }
     }
     state.segments[slot].holds_from(oldest);
@@ -320,8 +320,8 @@ fn enter_entries(
 
 fn note_numbers(state: &mut State) {
     if mutant(Mutant::SequenceRestarts) {
-        state.writes.next_sequence = 1;
+        state.writes.next_sequence = Sequence::FIRST;
     }
     let step = crate::log::segment::open::sequence_step(state);
-    state.writes.ceilings_to_record.0 = state.writes.next_sequence + step;
+    state.writes.ceilings_to_record.0 = state.writes.next_sequence.plus(step);
 }

@@ -248,7 +248,7 @@ fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::{ArrayConfig, MemberState, MemberUuid, SegmentId};
+    use crate::log::format::{ArrayConfig, MemberState, MemberUuid, SegmentId, Sequence};
     use crate::scheme::Scheme;
 
     fn members(uuids: [u8; 2]) -> Vec<MemberEntry> {
@@ -275,7 +275,7 @@ mod tests {
             slot: Column(0),
             member: members[0].uuid,
             members,
-            sequence_ceiling: 1,
+            sequence_ceiling: Sequence::FIRST,
             segment_ceiling: SegmentId(1),
             body,
         }

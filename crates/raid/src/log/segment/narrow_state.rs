@@ -17,7 +17,7 @@ impl State {
     /// The record of all narrow segments that are alive.
     #[must_use]
     pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
-        self.registry.roster.record(self.writes.next_sequence)
+        self.registry.roster.record(self.writes.next_sequence.0)
     }
 
     /// Whether another narrow segment could be listed.

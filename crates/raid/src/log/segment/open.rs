@@ -89,12 +89,12 @@ pub(in crate::log) async fn raise_ceilings(core: &Rc<Core>) -> bool {
     let raised = {
         let mut state = core.state.borrow_mut();
         let step = sequence_step(&state);
-        let sequences = state.writes.next_sequence + step / 2 >= state.writes.sequence_ceiling;
+        let sequences = state.writes.next_sequence.plus(step / 2) >= state.writes.sequence_ceiling;
         if !sequences && state.registry.next_segment.next() < state.registry.segment_ceiling {
             return true;
         }
         let raised =
-            (state.writes.next_sequence + step, state.registry.next_segment.plus(SEGMENT_STEP));
+            (state.writes.next_sequence.plus(step), state.registry.next_segment.plus(SEGMENT_STEP));
         let (sequences, segments) = (state.writes.sequence_ceiling, state.registry.segment_ceiling);
         assert!(raised.0 >= sequences, "ceiling {sequences} of sequences falls to {}", raised.0);
         assert!(raised.1 >= segments, "ceiling {segments} of segments falls to {}", raised.1);
@@ -162,7 +162,7 @@ fn allocate(
     state.registry.next_segment = segment.next();
     let header = SegmentHeader {
         segment,
-        generation: state.writes.take_sequence(),
+        generation: state.writes.take_sequence().0,
         epoch: state.array.epoch.number,
         stream: kind,
         tabled: mode.is_tabled(),

@@ -14,7 +14,7 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::class::{ChunkClass, Class};
 use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
-use crate::log::format::StreamKind;
+use crate::log::format::{Sequence, StreamKind};
 use crate::log::segment::lane::{Lane, LaneId};
 use crate::log::segment::table::{Cursor, SegmentTable};
 use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
@@ -299,7 +299,8 @@ impl State {
         let blocks: Vec<_> = queue.drain(..taken).collect();
         let left = queue.len();
         stream.note_lone(lone, left);
-        let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min().unwrap_or(u64::MAX);
+        let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min();
+        let oldest = oldest.unwrap_or(Sequence::MAX);
         let segment = &mut self.segments[slot];
         assert!(segment.stream == kind, "segment {} takes a stripe of {kind:?}", segment.id);
         let stripe = segment.begin_stripe(oldest);

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crate::log::admit::inflight::InFlight;
-use crate::log::format::SegmentId;
+use crate::log::format::{SegmentId, Sequence};
 use crate::log::write::in_flight::ChunkUnderWay;
 use crate::log::write::policy::auto::Chosen;
 use crate::log::write::policy::lanes::{PolicyError, WritePolicy};
@@ -37,11 +37,11 @@ pub(in crate::log) struct Writes {
     /// notified.
     pub(in crate::log) aborted: VecDeque<ChunkUnderWay>,
     /// The next sequence to be assigned.
-    pub(in crate::log) next_sequence: u64,
+    pub(in crate::log) next_sequence: Sequence,
     /// The ceiling on media.
-    pub(in crate::log) sequence_ceiling: u64,
+    pub(in crate::log) sequence_ceiling: Sequence,
     /// The ceilings in the next records: on media, or about to be.
-    pub(in crate::log) ceilings_to_record: (u64, SegmentId),
+    pub(in crate::log) ceilings_to_record: (Sequence, SegmentId),
     /// Write pacing: the drain rate of the drives' buffers.
     pub(in crate::log) drain: Drain,
 }
@@ -51,7 +51,7 @@ impl Writes {
     pub(in crate::log) fn new(
         Chosen { policy, refused }: Chosen,
         (user, relocation): (Stream, Stream),
-        sequence_ceiling: u64,
+        sequence_ceiling: Sequence,
         segment_ceiling: SegmentId,
     ) -> Self {
         Self {
@@ -63,7 +63,7 @@ impl Writes {
             inflight: InFlight::default(),
             aborted: VecDeque::new(),
             // The record that voids the checkpoint has the number of the ceiling.
-            next_sequence: sequence_ceiling + 1,
+            next_sequence: sequence_ceiling.next(),
             sequence_ceiling,
             ceilings_to_record: (sequence_ceiling, segment_ceiling),
             drain: Drain::default(),
@@ -77,6 +77,6 @@ impl Writes {
 
     /// Whether sequences have to be reserved before more are assigned.
     pub(in crate::log) fn has_few_sequences(&self) -> bool {
-        self.next_sequence + SEQUENCE_MARGIN > self.sequence_ceiling
+        self.next_sequence.plus(SEQUENCE_MARGIN) > self.sequence_ceiling
     }
 }

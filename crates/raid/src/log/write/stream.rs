@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use crate::log::admit::pending::{PendingBlock, PendingTrim};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::class::{ChunkClass, Class, Lifetime};
-use crate::log::format::EXTENTS_PER_TOMBSTONE;
+use crate::log::format::{EXTENTS_PER_TOMBSTONE, Sequence};
 use crate::log::segment::lane::{Lane, LaneId, LaneMode};
 use crate::log::write::zone::coalescing::Returning;
 
@@ -237,7 +237,7 @@ impl Stream {
     pub(super) fn waiting(&self) -> impl Iterator<Item = Class> + use<> {
         let head = |class| self.queue(class).front().map(PendingBlock::oldest_sequence);
         let mut heads = Class::ALL.map(|class| (head(class), class));
-        heads.sort_by_key(|(head, _)| head.unwrap_or(u64::MAX));
+        heads.sort_by_key(|(head, _)| head.unwrap_or(Sequence::MAX));
         heads.into_iter().filter_map(|(head, class)| head.map(|_| class))
     }
 

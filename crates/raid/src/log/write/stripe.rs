@@ -9,7 +9,7 @@ use zoneweave_zoned::{
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
-    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, IndexEntry, Oob, Place, Seed,
+    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, IndexEntry, Oob, Place, Seed, Sequence,
     TombstoneBlock,
 };
 use crate::scheme::{Column, ColumnSet, Role, Scheme};
@@ -46,7 +46,7 @@ impl Padding {
     #[must_use]
     pub(in crate::log) fn new(seed: Seed) -> Self {
         let zeros = zero_blocks(BlockCount(1));
-        Self(BlockIdentity::new(seed, ContentKind::Padding, Lba(0), 0, &zeros))
+        Self(BlockIdentity::new(seed, ContentKind::Padding, Lba(0), Sequence::NONE, &zeros))
     }
 }
 
@@ -126,7 +126,7 @@ fn data_block(seed: Seed, array: ArrayUuid, block: &PendingBlock) -> DataBlock {
         PendingBlock::Tombstone(trims) => {
             assert!(!trims.is_empty(), "a tombstone block without a trim");
             let extents: Vec<_> = trims.iter().map(|trim| trim.extent).collect();
-            let sequence = extents.iter().map(|extent| extent.sequence).min().unwrap_or(0);
+            let sequence = extents.iter().map(|extent| extent.sequence).min().unwrap_or_default();
             let data = TombstoneBlock { extents }.encode(array);
             let kind = ContentKind::Tombstone;
             let identity = BlockIdentity::new(seed, kind, Lba(0), sequence, &data);

@@ -186,7 +186,7 @@ fn assemble(
     let newest = |of: fn(&SuperblockRecord<ZonedBody>) -> u64| records().map(of).max().unwrap_or(0);
     let record_sequence = newest(|record| record.record_sequence);
     let newest_epoch = newest(|record| record.epoch);
-    let mount = Mount(newest(|record| record.sequence_ceiling).max(1));
+    let mount = Mount(newest(|record| record.sequence_ceiling.0).max(1));
     let closed = ours.iter().filter_map(|drive| drive.records.scan.since_snapshot()).flatten();
     let decisions = Decisions::of(closed);
     let published = decisions.published.unwrap_or(Mount::NONE);

@@ -11,6 +11,7 @@ use super::{
     sealed, split,
 };
 use crate::array::format::bounds::NUMBER_LIMIT;
+use crate::array::format::numbers::Sequence;
 
 /// Entries of a directory block: always 8 bytes each.
 pub const DIRECTORY_ENTRIES: u32 = 500;
@@ -58,7 +59,7 @@ pub struct DirectoryBlock {
     /// The number of the first: a multiple of [`DIRECTORY_ENTRIES`].
     pub first: u64,
     /// The block's own sequence, assigned when its contents were fixed.
-    pub sequence: u64,
+    pub sequence: Sequence,
     /// Address of each block; `None` if it does not exist, because nothing is mapped or valid
     /// there.
     pub entries: Vec<Option<Address>>,
@@ -125,7 +126,7 @@ impl DirectoryBlock {
             shard: raw.shard.into(),
             listed,
             first,
-            sequence: raw.sequence.get(),
+            sequence: raw.sequence.into(),
             entries: decode_addresses(rest, space)?,
         })
     }

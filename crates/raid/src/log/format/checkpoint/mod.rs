@@ -38,7 +38,7 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::{Column, MAX_COLUMNS};
@@ -193,10 +193,10 @@ impl BlockLocation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     /// Every write and trim with a sequence below this one is reflected; later ones may be.
-    pub covered: u64,
+    pub covered: Sequence,
     /// The block's own sequence, assigned when its contents were fixed: of two blocks for the same
     /// range, the one with the higher sequence is newer.
-    pub sequence: u64,
+    pub sequence: Sequence,
 }
 
 impl Coverage {
@@ -205,7 +205,7 @@ impl Coverage {
         if covered > sequence || sequence >= NUMBER_LIMIT {
             return field("covered sequence");
         }
-        Ok(Self { covered, sequence })
+        Ok(Self { covered: Sequence(covered), sequence: Sequence(sequence) })
     }
 }
 

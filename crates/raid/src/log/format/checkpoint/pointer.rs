@@ -5,7 +5,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::{BlockLocation, Coverage, FormatError, RawLocation, RawShard, ShardId, field};
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 
 /// Address of the first root block. The other fields repeat fields of the chain's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct CheckpointPointer {
     /// Volume and shard of the checkpoint.
     pub shard: ShardId,
     /// Number of the checkpoint within the shard.
-    pub number: u64,
+    pub number: Sequence,
     /// Sequences that it reflects.
     pub coverage: Coverage,
     /// The oldest segment to be replayed.
@@ -58,7 +58,7 @@ impl CheckpointPointer {
         }
         Ok(Self {
             shard: raw.shard.into(),
-            number: raw.number.get(),
+            number: raw.number.into(),
             coverage: Coverage::of(raw.covered, raw.sequence)?,
             replay_from: SegmentId(raw.replay_from.get()),
             root: BlockLocation::of(&raw.root)?,

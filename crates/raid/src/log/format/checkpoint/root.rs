@@ -15,7 +15,7 @@ use super::{
     Listed, RawLocation, RawShard, ShardId, field, sealed, split,
 };
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;
 
@@ -35,7 +35,7 @@ pub struct SegmentEntry {
     /// Number of its valid blocks.
     pub live_blocks: u64,
     /// No block of the volume or tombstone in it has a lower sequence.
-    pub min_sequence: u64,
+    pub min_sequence: Sequence,
     /// Slot in the segment table.
     pub slot: u32,
     /// Whether it may hold versions newer than the mapping blocks, so that it has to be replayed.
@@ -70,7 +70,7 @@ pub struct RootBlock {
     /// Volume and shard of the checkpoint.
     pub shard: ShardId,
     /// Number of the checkpoint within the shard.
-    pub number: u64,
+    pub number: Sequence,
     /// Sequences that the checkpoint reflects: the lowest bound of its mapping blocks. Its own
     /// sequence was assigned with the number, and is the same in every block of the chain.
     pub coverage: Coverage,
@@ -261,7 +261,7 @@ impl RootBlock {
         let next = (raw.has_next == 1).then(|| BlockLocation::of(&raw.next)).transpose()?;
         Ok(Self {
             shard: raw.shard.into(),
-            number: raw.number.get(),
+            number: raw.number.into(),
             coverage: Coverage::of(raw.covered, raw.sequence)?,
             replay_from: SegmentId(raw.replay_from.get()),
             totals,
@@ -345,7 +345,7 @@ fn decode_segment(raw: &RawSegment, space: &AddressSpace) -> Result<SegmentEntry
         segment: SegmentId(raw.segment.get()),
         generation: raw.generation.get(),
         live_blocks: raw.live_blocks.get(),
-        min_sequence: raw.min_sequence.get(),
+        min_sequence: raw.min_sequence.into(),
         slot: raw.slot.get(),
         replay: raw.replay == 1,
     })

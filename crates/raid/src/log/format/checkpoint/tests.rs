@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zoneweave_zoned::Lba;
 
 use super::*;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 
 /// A volume of 2,000 blocks on three columns, with more than one of everything that a column has.
 fn space(entry_bytes: u8) -> AddressSpace {
@@ -28,10 +28,14 @@ fn shards() -> impl Strategy<Value = ShardId> {
     any::<(u16, u16)>().prop_map(|(volume, shard)| ShardId { volume, shard })
 }
 
+fn coverage(covered: u64, sequence: u64) -> Coverage {
+    Coverage { covered: Sequence(covered), sequence: Sequence(sequence) }
+}
+
 fn coverages() -> impl Strategy<Value = Coverage> {
     (0..NUMBER_LIMIT)
         .prop_flat_map(|sequence| (0..=sequence, Just(sequence)))
-        .prop_map(|(covered, sequence)| Coverage { covered, sequence })
+        .prop_map(|(covered, sequence)| coverage(covered, sequence))
 }
 
 fn addresses() -> impl Strategy<Value = Address> {
@@ -95,6 +99,7 @@ fn directories(space: AddressSpace) -> impl Strategy<Value = DirectoryBlock> {
     let listed = prop::sample::select(vec![Listed::Mapping, Listed::Validity]);
     (shards(), listed, any::<prop::sample::Index>(), 0..NUMBER_LIMIT).prop_flat_map(
         move |(shard, listed, at, sequence)| {
+            let sequence = Sequence(sequence);
             let directories = usize::try_from(listed.directories(&space)).unwrap();
             let first = at.index(directories) as u64 * u64::from(DIRECTORY_ENTRIES);
             let left = listed.blocks(&space) - first;
@@ -110,7 +115,7 @@ fn segment_tables() -> impl Strategy<Value = RootList> {
     prop::collection::btree_map(0_u32..200, entry, 1..=ROOT_SEGMENTS).prop_map(|entries| {
         let entries = entries.into_iter().map(|(slot, (segment, generation, live_blocks))| {
             let (min_sequence, replay) = (segment / 2, generation.is_multiple_of(2));
-            let segment = SegmentId(segment);
+            let (segment, min_sequence) = (SegmentId(segment), Sequence(min_sequence));
             SegmentEntry { segment, generation, live_blocks, min_sequence, slot, replay }
         });
         RootList::Segments(entries.collect())
@@ -128,7 +133,7 @@ fn roots() -> impl Strategy<Value = RootBlock> {
     (shards(), coverages(), numbers, prop::option::of(locations()), list).prop_map(
         |(shard, coverage, (number, replay_from, mapped_blocks, part), next, list)| RootBlock {
             shard,
-            number,
+            number: Sequence(number),
             coverage,
             replay_from: SegmentId(replay_from),
             totals: RootTotals {
@@ -172,13 +177,14 @@ proptest! {
     fn pointers_come_back(
         shard in shards(), coverage in coverages(), root in locations(), number in 0..NUMBER_LIMIT,
     ) {
-        let pointer = CheckpointPointer { shard, number, coverage, replay_from: SegmentId(9), root };
+        let (number, replay_from) = (Sequence(number), SegmentId(9));
+        let pointer = CheckpointPointer { shard, number, coverage, replay_from, root };
         prop_assert_eq!(CheckpointPointer::decode(&pointer.encode()), Ok(pointer));
     }
 }
 
 fn page(count: usize) -> MappingBlock {
-    let coverage = Coverage { covered: 5, sequence: 7 };
+    let coverage = coverage(5, 7);
     let entries = vec![Mapped::Trimmed(Address(3)); count];
     MappingBlock { shard: ShardId::default(), first: Lba(0), coverage, entries }
 }
@@ -232,7 +238,7 @@ fn chain(totals: RootTotals) -> Vec<RootBlock> {
         segment: SegmentId(1),
         generation: 2,
         live_blocks: 3,
-        min_sequence: 4,
+        min_sequence: Sequence(4),
         slot,
         replay: false,
     };
@@ -258,8 +264,8 @@ fn chain(totals: RootTotals) -> Vec<RootBlock> {
         let count = u32::try_from(list.len()).unwrap();
         blocks.push(RootBlock {
             shard: ShardId::default(),
-            number: 8,
-            coverage: Coverage { covered: 5, sequence: 7 },
+            number: Sequence(8),
+            coverage: coverage(5, 7),
             replay_from: SegmentId(6),
             totals,
             part: u32::try_from(part).unwrap(),
@@ -289,7 +295,7 @@ fn a_chain_is_followed_to_its_end_and_not_past_a_block_of_another() {
         let ends = blocks.iter().filter(|block| block.ends()).count();
         assert!(ends == 1 && blocks[blocks.len() - 1].ends());
         for (at, block) in blocks.iter().enumerate() {
-            let other = RootBlock { number: 9, ..block.clone() };
+            let other = RootBlock { number: Sequence(9), ..block.clone() };
             assert!(at == 0 || !other.continues(&blocks[at - 1]));
             assert!(at < 2 || !block.continues(&blocks[at - 2]), "none may be left out");
             let stored = block.encode(&space(4));
@@ -313,7 +319,7 @@ fn roots_that_cannot_be_are_refused() {
     assert!(refused(|root| root.totals.mapping_directories = 2), "directories of another volume");
     assert!(refused(|root| root.totals.mapped_blocks = 2_001), "more blocks than the volume has");
     assert!(refused(|root| root.list = RootList::Segments(Vec::new())), "an empty link");
-    assert!(refused(|root| root.coverage.covered = 8), "covered beyond its own sequence");
+    assert!(refused(|root| root.coverage.covered = Sequence(8)), "covered beyond its own sequence");
     assert!(refused(|root| root.replay_from = SegmentId(NUMBER_LIMIT)));
     let twice = |root: &mut RootBlock| {
         let RootList::Segments(entries) = &mut root.list else { return };

@@ -3,7 +3,7 @@
 use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{SegmentId, Sequence};
 use crate::log::engine::address::Address;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{
@@ -12,7 +12,7 @@ use crate::log::format::checkpoint::{
     mapping_entries,
 };
 
-const COVERAGE: Coverage = Coverage { covered: 70, sequence: 77 };
+const COVERAGE: Coverage = Coverage { covered: Sequence(70), sequence: Sequence(77) };
 
 /// A small array: 1,000 blocks, so that its last page is partial.
 fn space(entry_bytes: u8) -> AddressSpace {
@@ -77,7 +77,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
         shard: ShardId::default(),
         listed: Listed::Mapping,
         first: 0,
-        sequence: 78,
+        sequence: Sequence(78),
         entries: vec![Some(Address(9)), None],
     };
     seeds.push(directory.encode(&space).to_vec());
@@ -85,7 +85,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
         segment: SegmentId(5),
         generation: 6,
         live_blocks: 7,
-        min_sequence: 8,
+        min_sequence: Sequence(8),
         slot,
         replay: slot.is_multiple_of(2),
     };
@@ -123,7 +123,7 @@ fn root(part: u32, list: RootList) -> RootBlock {
     let (shard, coverage) = (ShardId::default(), COVERAGE);
     RootBlock {
         shard,
-        number: 3,
+        number: Sequence(3),
         coverage,
         replay_from: SegmentId(4),
         totals,
@@ -147,7 +147,7 @@ fn location() -> BlockLocation {
 pub(in crate::log) fn pointer() -> CheckpointPointer {
     CheckpointPointer {
         shard: ShardId::default(),
-        number: 3,
+        number: Sequence(3),
         coverage: COVERAGE,
         replay_from: SegmentId(4),
         root: location(),

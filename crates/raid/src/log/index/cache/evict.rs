@@ -14,6 +14,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::Sequence;
 use crate::log::index::checkpoint;
 
 /// Pages examined for a clean one if no dirty page can be written.
@@ -212,7 +213,7 @@ impl State {
 
     /// Records the addresses of written pages; unpinned ones that have not changed since are
     /// dropped.
-    fn end_leaving(&mut self, fixed: &[(Page, u64)], places: Option<&[Pba]>) {
+    fn end_leaving(&mut self, fixed: &[(Page, Sequence)], places: Option<&[Pba]>) {
         assert!(
             places.is_none_or(|places| places.len() == fixed.len()),
             "{} pages were written to {:?} addresses",

@@ -11,6 +11,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{Page, Pba};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::Sequence;
 use crate::log::format::checkpoint::MappingBlock;
 use crate::log::index::checkpoint::read::{Unusable, page_in, read_page_blocks};
 use crate::log::index::mapping::Mapping;
@@ -223,7 +224,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
 async fn read_each(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
-    newest: u64,
+    newest: Sequence,
 ) -> Vec<(Page, Option<MappingBlock>)> {
     let read = read_page_blocks(core, listed).await;
     let state = core.state.borrow();

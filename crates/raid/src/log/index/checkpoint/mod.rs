@@ -31,10 +31,10 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::address::{Page, Pba, SegmentSlot};
 use crate::log::engine::footprint::in_tree;
 use crate::log::engine::geometry::ChunkBlock;
-use crate::log::format::SegmentId;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
+use crate::log::format::{SegmentId, Sequence};
 use crate::log::segment::table::Segment;
 use crate::scheme::Column;
 
@@ -82,7 +82,7 @@ enum Wanted {
 /// A checkpoint being written.
 #[derive(Debug)]
 struct Attempt {
-    number: u64,
+    number: Sequence,
     /// Segments from this number on are replayed.
     replay_from: SegmentId,
     /// Slots of the segments of which it will cover everything, at its beginning.
@@ -111,7 +111,7 @@ enum Fixing {
     /// For the checkpoint being written.
     Checkpoint,
     /// For eviction; with the sequence of its mapping block.
-    Leaving(u64),
+    Leaving(Sequence),
 }
 
 /// Memory of an entry in `apart`, in bytes.
@@ -161,7 +161,7 @@ impl Checkpoints {
         space: AddressSpace,
         share: Option<u32>,
         on_demand: Option<NonZeroU32>,
-        number: u64,
+        number: Sequence,
     ) -> Self {
         Self {
             space,
@@ -270,7 +270,7 @@ impl Checkpoints {
     }
 
     /// Records that a page is fixed for eviction.
-    pub(in crate::log) fn begin_leaving(&mut self, page: Page, sequence: u64) {
+    pub(in crate::log) fn begin_leaving(&mut self, page: Page, sequence: Sequence) {
         let before = self.unplaced.get(&page);
         assert!(before.is_none(), "page {} leaves while it is in flight: {before:?}", page.0);
         self.apart.remove(&page);
@@ -279,7 +279,7 @@ impl Checkpoints {
 
     /// Records that its address is known, or never will be. Returns whether it was not fixed again
     /// since.
-    pub(in crate::log) fn end_leaving(&mut self, page: Page, sequence: u64) -> bool {
+    pub(in crate::log) fn end_leaving(&mut self, page: Page, sequence: Sequence) -> bool {
         let ours = self.unplaced.get(&page) == Some(&Fixing::Leaving(sequence));
         if ours {
             self.unplaced.remove(&page);
@@ -329,7 +329,7 @@ impl Checkpoints {
 }
 
 /// A pointer that records the absence of a checkpoint: segments have generations above zero.
-fn void(number: u64) -> CheckpointPointer {
+fn void(number: Sequence) -> CheckpointPointer {
     let root = BlockLocation {
         segment: SegmentId::NONE,
         generation: 0,

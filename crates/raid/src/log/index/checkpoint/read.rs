@@ -24,7 +24,7 @@ use crate::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, DIRECTORY_ENTRIES, DirectoryBlock, Listed, MappingBlock,
     RootBlock, RootList, SegmentEntry,
 };
-use crate::log::format::{ContentKind, SegmentId};
+use crate::log::format::{ContentKind, SegmentId, Sequence};
 use crate::log::index::checkpoint::Parts;
 use crate::log::read::blocks::read_places;
 use crate::log::read::retry::read_for_good;
@@ -79,7 +79,8 @@ pub(in crate::log) async fn load(
     let mut state = core.state.borrow_mut();
     // Numbers are never assigned again, even above a recorded ceiling: settled segments are not
     // scanned for theirs.
-    state.writes.next_sequence = state.writes.next_sequence.max(pointer.coverage.sequence + 1);
+    let next = pointer.coverage.sequence.next();
+    state.writes.next_sequence = state.writes.next_sequence.max(next);
     state.registry.next_segment = state.registry.next_segment.max(pointer.replay_from);
     state.writes.ceilings_to_record.1 = state
         .writes
@@ -225,7 +226,7 @@ async fn read_directories(
 
 /// Pages of another size would contain other blocks than their position implies. Any one page shows
 /// that. If all pages are loaded on demand, none is checked before users are served.
-async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: u64) -> Result<(), Unusable> {
+async fn check_page_size(core: &Rc<Core>, parts: &Parts, newest: Sequence) -> Result<(), Unusable> {
     let mut pages = (0..).map(Page).zip(&parts.pages);
     let first = pages.find_map(|(page, at)| Some((page, (*at)?)));
     read_pages(core, first.as_slice(), newest).await.map(|_| ())
@@ -276,7 +277,7 @@ async fn read_all(core: &Rc<Core>, places: &[BlockPlace]) -> Result<Vec<FoundBlo
 pub(in crate::log) async fn read_pages(
     core: &Rc<Core>,
     listed: &[(Page, Pba)],
-    newest: u64,
+    newest: Sequence,
 ) -> Result<Vec<(Page, MappingBlock)>, Unusable> {
     let found = read_all(core, &places_of(core, listed)).await?;
     let state = core.state.borrow();
@@ -315,7 +316,7 @@ pub(in crate::log) fn page_in(
     state: &State,
     page: Page,
     found: &FoundBlock,
-    newest: u64,
+    newest: Sequence,
 ) -> Result<MappingBlock, Unusable> {
     let block =
         MappingBlock::decode(&found.data, &state.checkpoints.space).map_err(|_| Unusable)?;

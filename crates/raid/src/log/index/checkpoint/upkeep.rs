@@ -10,12 +10,12 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{Address, Page, Pba, SegmentSlot};
 use crate::log::engine::state::State;
-use crate::log::format::StreamKind;
 use crate::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, DIRECTORY_ENTRIES, DirectoryBlock, Listed,
     ROOT_ADDRESSES, ROOT_SEGMENTS, RootBlock, RootList, RootTotals, SegmentEntry, ShardId,
     StoredEntries, StoredPage, packed,
 };
+use crate::log::format::{Sequence, StreamKind};
 use crate::log::index::mapping::Mapping;
 use crate::log::segment::table::{Phase, Segment, SegmentTable};
 
@@ -23,7 +23,7 @@ use crate::log::segment::table::{Phase, Segment, SegmentTable};
 pub(in crate::log) struct Piece {
     /// First block of the volume that a page maps; zero for other blocks.
     pub(super) lba: Lba,
-    pub(in crate::log) sequence: u64,
+    pub(in crate::log) sequence: Sequence,
     pub(super) data: Bytes,
 }
 
@@ -258,7 +258,7 @@ impl State {
         let entries = entries.filter(StoredEntries::map_something)?;
         let trims = self.mapping.trims_of(page);
         let sequence = self.writes.take_sequence();
-        let coverage = Coverage { covered: 0, sequence };
+        let coverage = Coverage { covered: Sequence::NONE, sequence };
         let first = Lba(self.mapping.index.blocks_of(page).start);
         let block = StoredPage { shard: ShardId::default(), first, coverage, entries, trims };
         let data = block.encode(&self.checkpoints.space);
@@ -352,7 +352,7 @@ impl State {
         let block = |(part, (first, list))| RootBlock {
             shard: ShardId::default(),
             number: attempt.number,
-            coverage: Coverage { covered: 0, sequence },
+            coverage: Coverage { covered: Sequence::NONE, sequence },
             replay_from: attempt.replay_from,
             totals,
             part,

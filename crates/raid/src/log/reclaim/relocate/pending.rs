@@ -22,7 +22,7 @@ use crate::log::engine::class::Lifetime;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::{
-    BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, TombstoneBlock, TrimExtent,
+    BlockIdentity, ContentKind, EntryKind, IndexEntry, Seed, Sequence, TombstoneBlock, TrimExtent,
 };
 use crate::log::segment::scan::ListedBlock;
 use crate::log::segment::verify::FoundBlock;
@@ -179,7 +179,12 @@ fn points_at(state: &State, lba: Lba, pba: Pba) -> bool {
 
 /// The mark of a lost block. It has the sequence of the lost version, so that it hides older
 /// versions and newer ones hide it. The block is listed as lost.
-pub(in crate::log) fn lost_block(state: &mut State, from: Pba, lba: Lba, sequence: u64) -> Moving {
+pub(in crate::log) fn lost_block(
+    state: &mut State,
+    from: Pba,
+    lba: Lba,
+    sequence: Sequence,
+) -> Moving {
     state.array.lost.lose(lba);
     let data = zero_blocks(BlockCount(1));
     let identity = BlockIdentity::new(state.array.seed, ContentKind::Lost, lba, sequence, &data);
@@ -263,7 +268,7 @@ pub(in crate::log) fn moved_run(
     state: &mut State,
     extent: TrimExtent,
     pba: Pba,
-    oldest: u64,
+    oldest: Sequence,
 ) -> Option<Moving> {
     let points = |state: &State, lba: &u64| state.mapping.index.get(Lba(*lba)) == Some(pba);
     let first = range_of(&extent).find(|lba| points(state, lba))?;
@@ -290,7 +295,7 @@ mod tests {
     use super::*;
 
     fn extent(start: u64, blocks: u64, sequence: u64) -> TrimExtent {
-        TrimExtent { lba: Lba(start), blocks, sequence }
+        TrimExtent { lba: Lba(start), blocks, sequence: Sequence(sequence) }
     }
 
     #[test]
@@ -313,7 +318,7 @@ mod tests {
             extents.sort_by_cached_key(|_| random.below(1 << 20));
             let newest = newest_of(extents.clone());
             for lba in 0..40 {
-                let of = |extents: &[TrimExtent]| -> Vec<u64> {
+                let of = |extents: &[TrimExtent]| -> Vec<Sequence> {
                     let here = extents.iter().filter(|extent| range_of(extent).contains(&lba));
                     here.map(|extent| extent.sequence).collect()
                 };

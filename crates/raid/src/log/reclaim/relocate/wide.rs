@@ -6,7 +6,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::Pba;
 use crate::log::engine::limits::BATCH_BLOCKS;
 use crate::log::engine::state::State;
-use crate::log::format::{ContentKind, EntryKind, TombstoneBlock, TrimExtent};
+use crate::log::format::{ContentKind, EntryKind, Sequence, TombstoneBlock, TrimExtent};
 use crate::log::index::cache::moves::range_of;
 use crate::log::index::cache::{For, Held, hold_range};
 use crate::log::index::steps::step_of;
@@ -75,7 +75,7 @@ impl Mover {
                     mark(Mark::TombstoneLost);
                 }
                 let mut sequence = None;
-                let volume = TrimExtent { lba: Lba(0), blocks, sequence: 0 };
+                let volume = TrimExtent { lba: Lba(0), blocks, sequence: Sequence::NONE };
                 let most = step_of(&core, For::Moving).min(BATCH_BLOCKS as u64);
                 self.move_parts(pba, vec![volume], most, |state, part| {
                     let sequence = *sequence.get_or_insert_with(|| state.writes.take_sequence());

@@ -26,7 +26,7 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId};
+use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId, Sequence};
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::claims::{Claim, Sorted, is_untouched};
@@ -185,11 +185,12 @@ fn mark_unlisted(core: &Core, generation: u64) {
 fn raise_counters(state: &mut State) {
     for (_, segment) in state.segments.iter() {
         state.registry.next_segment = state.registry.next_segment.max(segment.id.next());
-        state.writes.next_sequence = state.writes.next_sequence.max(segment.generation + 1);
+        let seen = Sequence(segment.generation);
+        state.writes.next_sequence = state.writes.next_sequence.max(seen.next());
     }
     let step = crate::log::segment::open::sequence_step(state);
     state.writes.ceilings_to_record = (
-        state.writes.next_sequence + step,
+        state.writes.next_sequence.plus(step),
         state.registry.next_segment.plus(crate::log::segment::open::SEGMENT_STEP),
     );
     let highest = state.segments.iter().map(|(_, segment)| segment.id).max();

@@ -6,7 +6,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::class::Lifetime;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, StreamKind};
+use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, Sequence, StreamKind};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::damage::DamagedBlocks;
 use crate::log::segment::table::life::{Life, Phase, Work};
@@ -69,7 +69,7 @@ pub(in crate::log) struct Segment {
     /// Its valid blocks.
     valid: ValidBlocks,
     /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
-    min_sequence: u64,
+    min_sequence: Sequence,
     /// Reads in flight; its zones are not reset before they end.
     readers: u32,
     /// Stripes in flight.
@@ -131,7 +131,7 @@ impl Segment {
             listed: header.zones.clone(),
             life,
             valid: ValidBlocks::default(),
-            min_sequence: u64::MAX,
+            min_sequence: Sequence::MAX,
             readers: 0,
             in_flight: 0,
             coverage: Coverage::Replayed,
@@ -236,7 +236,7 @@ impl Segment {
     }
 
     /// Starts a stripe of blocks from a sequence on; returns its number.
-    pub(in crate::log) fn begin_stripe(&mut self, oldest: u64) -> u32 {
+    pub(in crate::log) fn begin_stripe(&mut self, oldest: Sequence) -> u32 {
         self.begin_write();
         // Even if the stripe never counts, a crash may leave it on media.
         self.holds_from(oldest);
@@ -426,12 +426,12 @@ impl Segment {
 
     /// The oldest sequence of any block in it; `u64::MAX` while it holds none.
     #[must_use]
-    pub(in crate::log) fn min_sequence(&self) -> u64 {
+    pub(in crate::log) fn min_sequence(&self) -> Sequence {
         self.min_sequence
     }
 
     /// Records that it may hold a block with a sequence.
-    pub(in crate::log) fn holds_from(&mut self, sequence: u64) {
+    pub(in crate::log) fn holds_from(&mut self, sequence: Sequence) {
         self.min_sequence = self.min_sequence.min(sequence);
     }
 
