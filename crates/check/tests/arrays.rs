@@ -10,7 +10,7 @@ use zoneweave_raid::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use zoneweave_raid::log::format::{
-    Death, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
+    Death, Generation, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
     SegmentHeader, SegmentId, Sequence,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
@@ -187,8 +187,8 @@ fn a_seal_overrules_a_stripe_that_looks_complete() {
     let plan = SegmentPlan::new(1, 2, stripes(&image, 6, 0, 10));
     image.segment(&plan);
     assert_eq!(image.check(&[]).report.counts.mapped_blocks, 12);
-    let seal =
-        SealRecord { segment: SegmentId(1), generation: 501, rows: 4, valid: vec![false, true] };
+    let generation = Generation(501);
+    let seal = SealRecord { segment: SegmentId(1), generation, rows: 4, valid: vec![false, true] };
     image.record(RecordBody::Seals(vec![seal.clone()]));
     let checked = image.check(&[]);
     assert!(checked.report.clean, "{:#?}", checked.report.findings);
@@ -202,13 +202,13 @@ fn a_seal_overrules_a_stripe_that_looks_complete() {
 fn dead_segments_count_for_nothing() {
     let mut image = sound((2, 1), 1, true);
     let before = image.check(&[]).report.counts;
-    image.record(RecordBody::Dead(vec![502]));
+    image.record(RecordBody::Dead(vec![Generation(502)]));
     let report = image.check(&[]).report;
     assert!(report.clean, "{:#?}", report.findings);
     assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));
     assert_eq!((before.trimmed_blocks, report.counts.trimmed_blocks), (3, 0));
     let remains = vec![Remains::In(ZoneId(2)), Remains::Nothing, Remains::Anywhere];
-    let death = |generation| Death { generation, remains: remains.clone() };
+    let death = |at| Death { generation: Generation(at), remains: remains.clone() };
     image.record(RecordBody::Deaths(vec![death(400), death(501)]));
     let report = image.check(&[]).report;
     assert!(report.clean, "{:#?}", report.findings);
@@ -427,7 +427,7 @@ fn zones_that_belong_to_nothing_and_headers_out_of_place_are_found() {
     let header = image.drives[0].peek(ZoneAddress::new(ZoneId(2), 0), BlockCount(1));
     image.append(Column(0), 5, header.clone());
     assert_finds(&image, |problem| *problem == Problem::HeaderDiffers);
-    let moved = structured(header.block(0), Place::Header, 501, Column(1));
+    let moved = structured(header.block(0), Place::Header, Generation(501), Column(1));
     let image = sound((2, 1), 1, false);
     image.append(Column(1), 5, moved);
     assert_finds(&image, |problem| *problem == Problem::HeaderDiffers);
@@ -538,7 +538,7 @@ fn with_checkpoint() -> Image {
         number: Sequence(1),
         coverage: Coverage { covered: Sequence(300), sequence: Sequence(300) },
         replay_from: SegmentId(2),
-        root: BlockLocation { segment: SegmentId(1), generation: 501, column, block },
+        root: BlockLocation { segment: SegmentId(1), generation: Generation(501), column, block },
     }));
     image
 }

@@ -12,7 +12,8 @@ use zoneweave_raid::log::format::checkpoint::{
     Address, AddressSpace, Coverage, ShardId, StoredEntries, StoredPage, mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Seed, SegmentId, Sequence,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, Generation, IndexBlock, IndexEntry, Seed, SegmentId,
+    Sequence,
 };
 use zoneweave_raid::log::measuring::{MeasuredInFlight, MeasuredIndex};
 use zoneweave_raid::scheme::Column;
@@ -90,7 +91,7 @@ fn footers(criterion: &mut Criterion) {
     };
     let block = IndexBlock {
         segment: SegmentId(1),
-        generation: 1,
+        generation: Generation(1),
         column: Column::of(0),
         span: 0,
         first: 0,

@@ -16,9 +16,9 @@ use zoneweave_raid::log::format::checkpoint::{
     mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, IndexBlock, IndexEntry,
-    LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains, Roster,
-    SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
+    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, Generation, IndexBlock,
+    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains,
+    Roster, SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
     TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
@@ -100,19 +100,22 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
 fn superblock_records_keep_their_bytes() {
     let seal = SealRecord {
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         rows: 640,
         valid: (0..64).map(|stripe| stripe % 5 < 2).collect(),
     };
     let next = SealRecord {
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         rows: 7,
         valid: vec![true, false, true],
     };
     let bodies = [
         ("superblock-state", RecordBody::State),
-        ("superblock-dead", RecordBody::Dead(vec![1, 0x4142_4344_4546_4748, 3])),
+        (
+            "superblock-dead",
+            RecordBody::Dead([1, 0x4142_4344_4546_4748, 3].map(Generation).to_vec()),
+        ),
         ("superblock-seal", RecordBody::Seals(vec![seal.clone()])),
         ("superblock-snapshot-end", RecordBody::SnapshotEnd { records: 0x5152_5354 }),
         ("superblock-checkpoint", RecordBody::Checkpoint(pointer())),
@@ -121,11 +124,11 @@ fn superblock_records_keep_their_bytes() {
     let zone = |zone| Remains::In(ZoneId(zone));
     let deaths = [
         Death {
-            generation: 0x6162_6364_6566_6768,
+            generation: Generation(0x6162_6364_6566_6768),
             remains: remains([zone(0x7172_7374), zone(2), Remains::Nothing, zone(3), zone(903)]),
         },
         Death {
-            generation: 0x6162_6364_6566_6769,
+            generation: Generation(0x6162_6364_6566_6769),
             remains: remains([Remains::Nothing, Remains::Anywhere, zone(4), zone(5), zone(6)]),
         },
     ];
@@ -161,7 +164,7 @@ fn segment_headers_keep_their_bytes() {
     let scheme = Scheme::new(3, 2).unwrap();
     let header = SegmentHeader {
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         epoch: 5,
         stream: StreamKind::Relocation,
         tabled: true,
@@ -185,8 +188,8 @@ fn segment_headers_keep_their_bytes() {
     header.zones[3] = None;
     let stored = golden("segment-header-narrow", &header.encode(ARRAY));
     assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header.clone()));
-    let next = SegmentHeader { generation: 0x3132_3334_3536_3739, ..header.clone() };
-    let roster = Roster { below: 0x3232_3334_3536_3738, segments: vec![header, next] };
+    let next = SegmentHeader { generation: Generation(0x3132_3334_3536_3739), ..header.clone() };
+    let roster = Roster { below: Generation(0x3232_3334_3536_3738), segments: vec![header, next] };
     let record = record(111, RecordBody::Roster(roster));
     let stored = golden("superblock-roster", &record.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
@@ -245,7 +248,7 @@ fn what_is_on_drives_without_metadata_keeps_its_bytes() {
     let (scheme, capacity) = (Scheme::new(3, 2).unwrap(), BlockCount(241_248));
     let header = SegmentHeader {
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         epoch: 5,
         stream: StreamKind::User,
         tabled: false,
@@ -297,7 +300,7 @@ fn index_blocks_keep_their_bytes() {
     });
     let block = IndexBlock {
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         column: Column(3),
         span: 0x0C0D,
         first: 250 * 9,
@@ -327,7 +330,7 @@ fn metadata_of_every_place_keeps_its_bytes() {
     let identity = BlockIdentity::new(seed, kind, lba, sequence, &data);
     let oob = |role, place, coded| Oob {
         coded,
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         stripe: 0x4142_4344,
         width: 5,
         column: Column(3),
@@ -369,7 +372,7 @@ const COVERAGE: Coverage = Coverage {
 fn location() -> BlockLocation {
     BlockLocation {
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         column: Column(4),
         block: ChunkBlock(0x0004_0506),
     }
@@ -424,7 +427,7 @@ fn validity_blocks_keep_their_bytes() {
     let block = |first: u32| ValidityBlock {
         shard: SHARD,
         segment: SegmentId(0x2122_2324_2526_2728),
-        generation: 0x3132_3334_3536_3738,
+        generation: Generation(0x3132_3334_3536_3738),
         column: Column(3),
         first: ChunkBlock(first),
         coverage: COVERAGE,
@@ -464,7 +467,7 @@ fn checkpoint_roots_keep_their_bytes() {
     let space = space(4);
     let segment = |slot: u32| SegmentEntry {
         segment: SegmentId(0x2122_2324_2526_0000).plus(slot.into()),
-        generation: 0x3132_3334_3536_0000 + u64::from(slot),
+        generation: Generation(0x3132_3334_3536_0000 + u64::from(slot)),
         live_blocks: 0x0001_0203,
         min_sequence: Sequence(0x0142_4344_4546_4748),
         slot,

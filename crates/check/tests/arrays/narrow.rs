@@ -4,7 +4,8 @@ use bytes::Bytes;
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::log::format::{
-    BlockType, Envelope, IndexEntry, Oob, Place, RecordBody, Roster, Seed, SegmentHeader,
+    BlockType, Envelope, Generation, IndexEntry, Oob, Place, RecordBody, Roster, Seed,
+    SegmentHeader,
 };
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
 use zoneweave_raid::scheme::{Column, ColumnSet, MAX_COLUMNS};
@@ -264,7 +265,7 @@ fn parity_that_does_not_match_and_lists_that_lie_are_violations() {
 /// The roster of an image that lists segments with these headers.
 fn roster(segments: &[&SegmentHeader]) -> RecordBody {
     let segments = segments.iter().map(|header| (*header).clone()).collect();
-    RecordBody::Roster(Roster { below: 600, segments })
+    RecordBody::Roster(Roster { below: Generation(600), segments })
 }
 
 /// The headers of both narrow segments.

@@ -8,10 +8,10 @@ use zoneweave_check::{Checked, Options, check};
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_erasure::Code;
 use zoneweave_raid::log::format::{
-    ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, IndexBlock,
-    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Seed,
-    SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent,
-    VolumeKind,
+    ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, Generation,
+    IndexBlock, IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place,
+    RecordBody, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
+    TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
 use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
@@ -160,7 +160,11 @@ impl Image {
             body,
         };
         let block = record.encode();
-        self.append(column, 0, structured(block, Place::Superblock, self.record_sequence, column));
+        self.append(
+            column,
+            0,
+            structured(block, Place::Superblock, Generation(self.record_sequence), column),
+        );
     }
 
     /// Writes at the write pointer of a zone.
@@ -179,7 +183,8 @@ impl Image {
 
     /// Writes a segment: header, stripes, and the index run if all stripes are given.
     pub(crate) fn segment(&mut self, plan: &SegmentPlan) {
-        let (geometry, generation) = (self.geometry_without(plan.absent), plan.id + 500);
+        let (geometry, generation) =
+            (self.geometry_without(plan.absent), Generation(plan.id + 500));
         let scheme = geometry.scheme();
         let columns: Vec<Column> = scheme.iter().collect();
         let mut zones = vec![None; scheme.width()];
@@ -220,7 +225,7 @@ impl Image {
     fn write_group(
         &self,
         plan: &SegmentPlan,
-        generation: u64,
+        generation: Generation,
         column: Column,
         group: std::ops::Range<u32>,
         entries: &mut Vec<IndexEntry>,
@@ -249,7 +254,7 @@ impl Image {
     fn chunk(
         &self,
         plan: &SegmentPlan,
-        generation: u64,
+        generation: Generation,
         column: Column,
         stripe: u32,
         contents: &[Content],
@@ -294,7 +299,7 @@ impl Image {
     fn write_index(
         &self,
         plan: &SegmentPlan,
-        generation: u64,
+        generation: Generation,
         column: Column,
         entries: &[Vec<IndexEntry>],
     ) {
@@ -329,7 +334,12 @@ impl Image {
 }
 
 /// A structured block with its metadata.
-pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Column) -> Payload {
+pub(crate) fn structured(
+    block: Bytes,
+    place: Place,
+    generation: Generation,
+    column: Column,
+) -> Payload {
     structured_of(block, place, generation, column, ColumnSet::default())
 }
 
@@ -337,7 +347,7 @@ pub(crate) fn structured(block: Bytes, place: Place, generation: u64, column: Co
 pub(crate) fn structured_of(
     block: Bytes,
     place: Place,
-    generation: u64,
+    generation: Generation,
     column: Column,
     absent: ColumnSet,
 ) -> Payload {

@@ -49,7 +49,7 @@ fn deaths_in_snapshot(array: &Array, drive: usize) -> usize {
         RecordBody::Dead(generations) => generations.clone(),
         _ => Vec::new(),
     });
-    dead.flatten().collect::<BTreeSet<u64>>().len()
+    dead.flatten().collect::<BTreeSet<_>>().len()
 }
 
 /// Writes a version of consecutive blocks in one request.

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, IndexBlock, IndexEntry, MemberUuid, SegmentId,
-    Sequence,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, Generation, IndexBlock, IndexEntry, MemberUuid,
+    SegmentId, Sequence,
 };
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
@@ -310,7 +310,7 @@ fn footer(number: u32) -> IndexBlock {
     };
     IndexBlock {
         segment: SegmentId(1),
-        generation: 1,
+        generation: Generation(1),
         column: Column::of(0),
         span: 0,
         first: 0,

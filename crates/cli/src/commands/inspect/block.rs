@@ -247,7 +247,7 @@ fn dump_line(at: usize, bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_raid::log::format::{SegmentId, StreamKind};
+    use zoneweave_raid::log::format::{Generation, SegmentId, StreamKind};
     use zoneweave_raid::log::geometry::SegmentGeometry;
     use zoneweave_raid::scheme::{Column, Role, Scheme};
     use zoneweave_zoned::{BlockCount, ZoneId};
@@ -291,7 +291,7 @@ mod tests {
         let scheme = Scheme::new(1, 1).unwrap().without(absent).unwrap();
         let header = SegmentHeader {
             segment: SegmentId(1),
-            generation: 2,
+            generation: Generation(2),
             epoch: 1,
             stream: StreamKind::User,
             tabled: false,
@@ -300,7 +300,7 @@ mod tests {
             zones: vec![None, Some(ZoneId(5)), Some(ZoneId(6)), None],
         };
         let data = header.encode(owner.array);
-        let mut oob = Oob::of_structure(Place::Header, 2, Column(1), absent);
+        let mut oob = Oob::of_structure(Place::Header, Generation(2), Column(1), absent);
         let view = |oob: &Oob| {
             let bytes = oob.encode(Seed::of(owner.array), &data, false);
             BlockView::decode(0, &data, &bytes, Some(owner))

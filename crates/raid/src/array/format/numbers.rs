@@ -61,6 +61,29 @@ impl SegmentId {
 }
 
 number! {
+    /// The incarnation of a segment's zones, which all its blocks repeat: the sequence that was
+    /// assigned when the segment was opened.
+    Generation
+}
+
+impl Generation {
+    /// Below every assigned generation.
+    pub const NONE: Self = Self(0);
+
+    /// The generation of a segment opened with this sequence.
+    #[must_use]
+    pub const fn of(sequence: Sequence) -> Self {
+        Self(sequence.0)
+    }
+
+    /// The sequence that was assigned when the segment was opened.
+    #[must_use]
+    pub const fn sequence(self) -> Sequence {
+        Sequence(self.0)
+    }
+}
+
+number! {
     /// The position of a write, trim or checkpoint block among all of the volume: of two versions
     /// of a block, the one with the higher sequence is newer.
     Sequence

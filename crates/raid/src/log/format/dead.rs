@@ -5,6 +5,7 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 use zoneweave_zoned::ZoneId;
 
+use crate::array::format::numbers::Generation;
 use crate::scheme::MAX_COLUMNS;
 
 /// A column without remains.
@@ -55,7 +56,7 @@ impl Remains {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Possible remains by column.
     pub remains: Vec<Remains>,
 }
@@ -77,7 +78,7 @@ pub(super) fn encode(deaths: &[Death]) -> Vec<u8> {
             death.generation,
             death.remains.len()
         );
-        bytes.extend(death.generation.to_le_bytes());
+        bytes.extend(death.generation.0.to_le_bytes());
         bytes.extend(death.remains.iter().flat_map(|remains| remains.encode().to_le_bytes()));
     }
     bytes
@@ -94,7 +95,7 @@ pub(super) fn decode(bytes: &[u8], columns: usize) -> Option<Vec<Death>> {
         let (generation, rest) = U64::ref_from_prefix(entry).ok()?;
         let zones = <[U32]>::ref_from_bytes(rest).ok()?;
         let remains = zones.iter().map(|zone| Remains::decode(zone.get())).collect();
-        let generation = generation.get();
+        let generation = Generation::from(*generation);
         if deaths.last().is_some_and(|last| last.generation >= generation) {
             return None;
         }
@@ -109,7 +110,7 @@ mod tests {
 
     fn death(generation: u64) -> Death {
         let remains = vec![Remains::In(ZoneId(7)), Remains::Nothing, Remains::Anywhere];
-        Death { generation, remains }
+        Death { generation: Generation(generation), remains }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::array::format::faults::{Faults, LostRange};
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
@@ -107,7 +107,7 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
     let absent = u32::from(input[59]) << 24 | u32::from(input[56]);
     let oob = Oob {
         coded,
-        generation: u64::from(input[24]) << 56 | u64::from(input[31]),
+        generation: Generation(u64::from(input[24]) << 56 | u64::from(input[31])),
         stripe: u32::from(input[32]) << 24,
         width: if is_data { input[36].max(role.0 + 1) } else { input[36] },
         column,
@@ -166,18 +166,20 @@ fn stable<T: Debug + PartialEq>(
 pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let seal = SealRecord {
         segment: SegmentId(3),
-        generation: 4,
+        generation: Generation(4),
         rows: 8,
         valid: vec![true, false, true],
     };
-    let next = SealRecord { segment: SegmentId(5), generation: 6, rows: 0, valid: Vec::new() };
-    let dead = (0..RecordBody::MAX_DEAD as u64).collect();
+    let (segment, generation) = (SegmentId(5), Generation(6));
+    let next = SealRecord { segment, generation, rows: 0, valid: Vec::new() };
+    let dead = (0..RecordBody::MAX_DEAD as u64).map(Generation).collect();
     let remains = [Remains::Nothing, Remains::In(ZoneId(7)), Remains::Anywhere];
     let remains: Vec<_> = remains.into_iter().cycle().take(scheme().columns()).collect();
     let death = |generation| Death { generation, remains: remains.clone() };
-    let deaths = (0..RecordBody::deaths_most(remains.len()) as u64).map(death).collect();
+    let deaths = (0..RecordBody::deaths_most(remains.len()) as u64).map(Generation);
+    let deaths = deaths.map(death).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
-    let roster = Roster { below: 7, segments: vec![narrow_header()] };
+    let roster = Roster { below: Generation(7), segments: vec![narrow_header()] };
     let bodies = [
         RecordBody::State,
         RecordBody::Dead(dead),
@@ -278,7 +280,7 @@ fn header_of(scheme: Scheme) -> SegmentHeader {
     let geometry = SegmentGeometry::new(scheme, BlockCount(256), 2, 8);
     SegmentHeader {
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         epoch: 7,
         stream: StreamKind::User,
         tabled: true,
@@ -311,7 +313,7 @@ pub fn index_seeds() -> Vec<Vec<u8>> {
     });
     let block = IndexBlock {
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         column: Column(2),
         span: 0,
         first: 0,
@@ -337,7 +339,7 @@ pub fn oob_seeds() -> Vec<Vec<u8>> {
     let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(8), Sequence(9), &block);
     let oob = Oob {
         coded: identity.encode(),
-        generation: 6,
+        generation: Generation(6),
         stripe: 4,
         width: 3,
         column: Column(1),

@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::config::{decode_unit, encode_unit};
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{Generation, SegmentId};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
@@ -43,7 +43,7 @@ pub struct SegmentHeader {
     /// The segment's number, never used again in this array.
     pub segment: SegmentId,
     /// The incarnation of its zones; every block of the segment repeats it.
-    pub generation: u64,
+    pub generation: Generation,
     /// The array epoch in which it was created.
     pub epoch: u64,
     /// The source of its blocks.
@@ -167,7 +167,7 @@ impl SegmentHeader {
         }
         Ok(Self {
             segment: SegmentId(raw.segment.get()),
-            generation: raw.generation.get(),
+            generation: raw.generation.into(),
             epoch: raw.epoch.get(),
             stream,
             tabled: raw.tabled == 1,
@@ -229,7 +229,7 @@ mod tests {
     fn comes_back(scheme: Scheme) {
         let header = SegmentHeader {
             segment: SegmentId(17),
-            generation: 99,
+            generation: Generation(99),
             epoch: 3,
             stream: StreamKind::Relocation,
             tabled: true,

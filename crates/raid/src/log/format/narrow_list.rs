@@ -9,7 +9,7 @@ use zoneweave_zoned::ZoneId;
 use super::header::{NO_ZONE, StreamKind, chunks_are_legal};
 use super::{ArrayConfig, SegmentHeader};
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{Generation, SegmentId};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::ColumnSet;
 
@@ -17,7 +17,7 @@ use crate::scheme::ColumnSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Roster {
     /// Every live narrow segment with a smaller generation is listed.
-    pub below: u64,
+    pub below: Generation,
     /// Headers of the segments, ascending by generation.
     pub segments: Vec<SegmentHeader>,
 }
@@ -47,7 +47,7 @@ impl Roster {
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = self.below.to_le_bytes().to_vec();
+        let mut bytes = self.below.0.to_le_bytes().to_vec();
         for header in &self.segments {
             let scheme = header.geometry.scheme();
             assert!(
@@ -78,7 +78,7 @@ impl Roster {
     /// Decodes the list of an array, up to the end of the bytes.
     pub(super) fn decode(bytes: &[u8], config: &ArrayConfig) -> Option<Self> {
         let (below, mut rest) = U64::ref_from_prefix(bytes).ok()?;
-        let below = below.get();
+        let below = Generation::from(*below);
         let mut segments: Vec<SegmentHeader> = Vec::new();
         while !rest.is_empty() {
             let (header, behind) = decode_segment(rest, config)?;
@@ -89,7 +89,7 @@ impl Roster {
             segments.push(header);
             rest = behind;
         }
-        (below < NUMBER_LIMIT).then_some(Self { below, segments })
+        (below.0 < NUMBER_LIMIT).then_some(Self { below, segments })
     }
 }
 
@@ -116,7 +116,7 @@ fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentH
     }
     let header = SegmentHeader {
         segment: SegmentId(raw.segment.get()),
-        generation: raw.generation.get(),
+        generation: raw.generation.into(),
         epoch: raw.epoch.get(),
         stream: StreamKind::of(raw.stream)?,
         tabled: raw.tabled == 1,
@@ -144,7 +144,7 @@ mod tests {
         zones[usize::from(columns[1])] = None;
         SegmentHeader {
             segment: SegmentId(generation + 10),
-            generation,
+            generation: Generation(generation),
             epoch: 3,
             stream: StreamKind::User,
             tabled: generation.is_multiple_of(2),
@@ -155,12 +155,12 @@ mod tests {
     }
 
     fn roster() -> Roster {
-        Roster { below: 9, segments: vec![header(7, [0, 2, 4]), header(8, [1, 2, 3])] }
+        Roster { below: Generation(9), segments: vec![header(7, [0, 2, 4]), header(8, [1, 2, 3])] }
     }
 
     #[test]
     fn a_roster_comes_back_as_it_was() {
-        for roster in [roster(), Roster { below: 4, segments: Vec::new() }] {
+        for roster in [roster(), Roster { below: Generation(4), segments: Vec::new() }] {
             let bytes = roster.encode();
             assert_eq!(bytes.len(), 8 + roster.segments.len() * Roster::bytes_of(3));
             assert_eq!(Roster::decode(&bytes, &config()), Some(roster));
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn segments_out_of_order_or_of_no_narrow_shape_are_none() {
-        let listing = |below, segments| Roster { below, segments }.encode();
+        let listing = |below, segments| Roster { below: Generation(below), segments }.encode();
         let decode = |bytes: Vec<u8>| Roster::decode(&bytes, &config());
         let [one, two] = [7, 8].map(|generation| header(generation, [0, 2, 4]));
         assert_eq!(decode(listing(9, vec![two.clone(), one.clone()])), None);

@@ -32,7 +32,7 @@ use zoneweave_zoned::{Lba, OOB_BYTES};
 
 use super::Seed;
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::Sequence;
+use crate::array::format::numbers::{Generation, Sequence};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::scheme::{Column, ColumnSet, Role};
 
@@ -189,7 +189,7 @@ pub struct Oob {
     /// The coded bytes: an identity, or the parity of identities; zero outside of chunks.
     pub coded: [u8; CODED_BYTES],
     /// The segment's generation; the record sequence for superblock records.
-    pub generation: u64,
+    pub generation: Generation,
     /// The stripe, counted through the segment.
     pub stripe: u32,
     /// Number of chunks in the stripe.
@@ -213,7 +213,7 @@ impl Oob {
     #[must_use]
     pub const fn of_structure(
         place: Place,
-        generation: u64,
+        generation: Generation,
         column: Column,
         absent: ColumnSet,
     ) -> Self {
@@ -362,7 +362,7 @@ impl Oob {
         }
         Some(Self {
             coded: raw.coded,
-            generation: raw.generation.get(),
+            generation: raw.generation.into(),
             stripe: raw.stripe.get(),
             width: raw.width,
             column: Column(raw.column),
@@ -401,7 +401,7 @@ mod tests {
         let identity = BlockIdentity::new(seed, ContentKind::Data, Lba(77), sequence, &data);
         let oob = Oob {
             coded: identity.encode(),
-            generation: 9,
+            generation: Generation(9),
             stripe: 5,
             width: 4,
             column: Column(2),

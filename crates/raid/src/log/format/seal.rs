@@ -4,7 +4,7 @@
 use zerocopy::FromBytes;
 use zerocopy::little_endian::{U32, U64};
 
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{Generation, SegmentId};
 
 /// Most rows that a seal decides individually.
 pub const MAX_SEAL_ROWS: u32 = 16_384;
@@ -18,7 +18,7 @@ pub struct SealRecord {
     /// Number of the segment.
     pub segment: SegmentId,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Every stripe of rows below this one counts.
     pub rows: u32,
     /// Whether each stripe of the group that starts at `rows` counts, in order.
@@ -38,7 +38,7 @@ impl SealRecord {
         let rows = u32::try_from(self.valid.len()).expect("a group's rows");
         assert!(rows <= MAX_SEAL_ROWS, "a seal of {rows} rows");
         bytes.extend(self.segment.0.to_le_bytes());
-        bytes.extend(self.generation.to_le_bytes());
+        bytes.extend(self.generation.0.to_le_bytes());
         bytes.extend(self.rows.to_le_bytes());
         bytes.extend(rows.to_le_bytes());
         bytes.extend(self.valid.chunks(8).map(|eight| {
@@ -58,7 +58,7 @@ impl SealRecord {
         }
         let (bitmap, rest) = rest.split_at_checked((count as usize).div_ceil(8))?;
         let valid = (0..count as usize).map(|at| bitmap[at / 8] >> (at % 8) & 1 == 1).collect();
-        let (segment, generation) = (SegmentId(segment.get()), generation.get());
+        let (segment, generation) = (SegmentId::from(*segment), Generation::from(*generation));
         Some((Self { segment, generation, rows: rows.get(), valid }, rest))
     }
 }
@@ -132,8 +132,9 @@ mod tests {
 
     #[test]
     fn seals_take_as_few_lists_as_they_fit_in() {
+        let generation = Generation(8);
         let seal =
-            |segment, rows| SealRecord { segment, generation: 8, rows: 0, valid: vec![true; rows] };
+            |segment, rows| SealRecord { segment, generation, rows: 0, valid: vec![true; rows] };
         // The second large one does not fit, but the small ones behind it do.
         let seals = [
             seal(SegmentId(1), 16_000),
@@ -152,8 +153,8 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_is_no_seal() {
-        let seal =
-            SealRecord { segment: SegmentId(1), generation: 2, rows: 3, valid: vec![true; 9] };
+        let (segment, generation) = (SegmentId(1), Generation(2));
+        let seal = SealRecord { segment, generation, rows: 3, valid: vec![true; 9] };
         let next = SealRecord { segment: SegmentId(2), ..seal.clone() };
         let bytes = encode(&[seal.clone(), next.clone()]);
         for length in 1..bytes.len() {

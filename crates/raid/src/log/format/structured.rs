@@ -4,6 +4,7 @@ use bytes::Bytes;
 use zoneweave_zoned::Payload;
 
 use super::{ArrayUuid, Oob, Place, Seed};
+use crate::array::format::numbers::Generation;
 use crate::scheme::{Column, ColumnSet};
 
 /// A structured block with the metadata of its place. For a segment, the metadata lists the columns
@@ -13,7 +14,7 @@ pub(in crate::log) fn structured_payload(
     array: ArrayUuid,
     block: Bytes,
     place: Place,
-    generation: u64,
+    generation: Generation,
     column: Column,
     absent: ColumnSet,
 ) -> Payload {

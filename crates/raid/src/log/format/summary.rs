@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Lba};
 
 use super::{ArrayUuid, BlockType, Envelope, FormatError};
 use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
 use crate::log::format::oob::ContentKind;
 use crate::scheme::{Column, MAX_COLUMNS};
@@ -95,7 +95,7 @@ pub struct IndexBlock {
     /// Number of the segment.
     pub segment: SegmentId,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// The column of the entries.
     pub column: Column,
     /// The span they cover.
@@ -223,7 +223,7 @@ impl IndexBlock {
         }
         Ok(Self {
             segment: SegmentId(head.segment.get()),
-            generation: head.generation.get(),
+            generation: head.generation.into(),
             column: Column(head.column),
             span: head.span.get(),
             first: head.first.get(),
@@ -258,7 +258,7 @@ mod tests {
         });
         let block = IndexBlock {
             segment: SegmentId(1),
-            generation: 2,
+            generation: Generation(2),
             column: Column(3),
             span: 4,
             first: 500,

@@ -17,6 +17,7 @@ use crate::array::format::bounds::LBA_LIMIT;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::faults::Faults;
+use crate::array::format::numbers::Generation;
 use crate::array::format::record::{BODY_BYTES, LOG, VolumeBody};
 use crate::array::format::scrubs::Scrubs;
 use crate::scheme::{Column, ColumnSet, MAX_COLUMNS, Scheme};
@@ -32,7 +33,7 @@ pub enum RecordBody {
     /// No further content.
     State,
     /// Generations of dead segments, from builds that did not record their zones.
-    Dead(Vec<u64>),
+    Dead(Vec<Generation>),
     /// Seals of segments: one, or as many as fit.
     Seals(Vec<SealRecord>),
     /// Closes a snapshot. With the `records` records before it in its zone, it contains all current
@@ -139,7 +140,7 @@ impl VolumeBody for RecordBody {
             Self::State | Self::Destroyed => Vec::new(),
             Self::Checkpoint(pointer) => pointer.encode().to_vec(),
             Self::SnapshotEnd { records } => records.to_le_bytes().to_vec(),
-            Self::Dead(segments) => segments.iter().flat_map(|word| word.to_le_bytes()).collect(),
+            Self::Dead(segments) => segments.iter().flat_map(|dead| dead.0.to_le_bytes()).collect(),
             Self::Seals(seals) => seal::encode(seals),
             Self::Deaths(deaths) => dead::encode(deaths),
             Self::Roster(roster) => roster.encode(),
@@ -154,7 +155,8 @@ impl VolumeBody for RecordBody {
             0 if bytes.is_empty() => Ok(Self::State),
             1 if bytes.len().is_multiple_of(8) => {
                 let (words, _) = bytes.as_chunks::<8>();
-                Ok(Self::Dead(words.iter().map(|word| u64::from_le_bytes(*word)).collect()))
+                let number = |word: &[u8; 8]| Generation(u64::from_le_bytes(*word));
+                Ok(Self::Dead(words.iter().map(number).collect()))
             }
             2 if !bytes.is_empty() => seal::decode(bytes).ok_or(malformed).map(Self::Seals),
             3 => U32::ref_from_bytes(bytes)
@@ -179,7 +181,9 @@ impl VolumeBody for RecordBody {
 
     fn metadata(array: ArrayUuid, record_sequence: u64, slot: Column, block: &[u8]) -> Bytes {
         let absent = ColumnSet::default();
-        let oob = Oob::of_structure(Place::Superblock, record_sequence, slot, absent);
+        // A record has no segment: its own number is in that place.
+        let number = Generation(record_sequence);
+        let oob = Oob::of_structure(Place::Superblock, number, slot, absent);
         Bytes::copy_from_slice(&oob.encode(Seed::of(array), block, false))
     }
 
@@ -259,17 +263,17 @@ mod tests {
     fn records_come_back_as_they_were() {
         let seal = SealRecord {
             segment: SegmentId(9),
-            generation: 8,
+            generation: Generation(8),
             rows: 512,
             valid: (0..256).map(|at| at % 3 == 0).collect(),
         };
-        let dead = RecordBody::Dead(vec![1, 2]);
+        let dead = RecordBody::Dead([1, 2].map(Generation).to_vec());
         let end = RecordBody::SnapshotEnd { records: 2 };
         let next = SealRecord { segment: SegmentId(10), valid: Vec::new(), ..seal.clone() };
         let seals = RecordBody::Seals(vec![seal, next]);
         let remains = vec![Remains::In(ZoneId(9)), Remains::Nothing, Remains::Anywhere];
         let most = RecordBody::deaths_most(remains.len()) as u64;
-        let death = |generation| Death { generation, remains: remains.clone() };
+        let death = |at| Death { generation: Generation(at), remains: remains.clone() };
         let [deaths, rest] = RecordBody::of_deaths((0..=most).map(death)).try_into().unwrap();
         assert_eq!(rest, RecordBody::Deaths(vec![death(most)]));
         for body in [RecordBody::State, dead, seals, end, deaths, RecordBody::Destroyed] {

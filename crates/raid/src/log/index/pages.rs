@@ -203,7 +203,7 @@ pub(super) fn tell(
             .is_some_and(|segment| segment.geometry.contains(place.column, place.block));
         // Another segment may have had the slot when the page was fixed.
         let listed = |segment: &Segment| {
-            segment.is_listed() && Sequence(segment.generation) < block.coverage.sequence
+            segment.is_listed() && segment.generation.sequence() < block.coverage.sequence
         };
         let promised = !counts && segment.is_some_and(listed);
         if !counts {

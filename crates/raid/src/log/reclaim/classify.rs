@@ -6,7 +6,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::class::Lifetime;
 use crate::log::engine::state::State;
-use crate::log::format::{Sequence, StreamKind};
+use crate::log::format::StreamKind;
 use crate::log::segment::table::SegmentTable;
 use crate::log::write::state::Writes;
 
@@ -46,7 +46,7 @@ impl State {
         let segment = &self.segments[self.space.place(pba).slot];
         match segment.stream {
             StreamKind::User => {
-                let born = Sequence(segment.generation);
+                let born = segment.generation.sequence();
                 self.reclaim.lifespans.of(self.writes.next_sequence.since(born))
             }
             StreamKind::Relocation => Lifetime::Long,
@@ -58,14 +58,14 @@ impl State {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
             assert!(
-                Sequence(segment.generation) < self.writes.next_sequence,
+                segment.generation.sequence() < self.writes.next_sequence,
                 "segment {} of generation {} dies before sequence {}",
                 segment.id,
                 segment.generation,
                 self.writes.next_sequence
             );
             let first = !self.reclaim.lifespans.have_bound();
-            let born = Sequence(segment.generation);
+            let born = segment.generation.sequence();
             self.reclaim.lifespans.note(self.writes.next_sequence.since(born));
             if first && self.reclaim.lifespans.have_bound() {
                 self.writes

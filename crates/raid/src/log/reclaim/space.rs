@@ -303,11 +303,12 @@ fn are_many(seals: &BTreeMap<SegmentId, SealRecord>, zone_records: u32) -> bool 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log::format::Generation;
 
     fn seals(count: u64, rows: usize) -> BTreeMap<SegmentId, SealRecord> {
         let seal = |id: u64| SealRecord {
             segment: SegmentId(id),
-            generation: id,
+            generation: Generation(id),
             rows: 0,
             valid: vec![false; rows],
         };

@@ -10,7 +10,7 @@ use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::state::State;
-use crate::log::format::{Sequence, StreamKind};
+use crate::log::format::StreamKind;
 use crate::log::reclaim::space::Need;
 use crate::log::segment::table::Segment;
 use crate::log::write::policy::lanes::Collection;
@@ -32,13 +32,13 @@ impl Writes {
     fn benefit(&self, segment: &Segment) -> u128 {
         assert!(segment.valid() > 0, "segment {} has nothing to relocate", segment.id);
         assert!(
-            Sequence(segment.generation) < self.next_sequence,
+            segment.generation.sequence() < self.next_sequence,
             "segment {} of generation {} is newer than sequence {}",
             segment.id,
             segment.generation,
             self.next_sequence
         );
-        let age = u128::from(self.next_sequence.since(Sequence(segment.generation)));
+        let age = u128::from(self.next_sequence.since(segment.generation.sequence()));
         let freed = u128::from(self.blocks_in_place_of(segment).saturating_sub(segment.valid()));
         // In parts of 65,536; an age has at most 64 bits, blocks of a segment at most 37.
         ((age * freed) << 16) / u128::from(segment.valid())

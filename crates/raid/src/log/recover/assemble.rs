@@ -24,7 +24,8 @@ use crate::log::engine::limits::check_shape;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
-    MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, Sequence, SuperblockRecord,
+    Generation, MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, Sequence,
+    SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
@@ -192,7 +193,7 @@ fn finish(
     mark_if(Mark::CheckpointMayBeVoid, || doubted && checkpoint.is_some());
     let checkpoint = checkpoint.filter(|_| !doubted);
     // A void checkpoint pointer names generation 0.
-    let counts = |pointer: &CheckpointPointer| pointer.root.generation > 0;
+    let counts = |pointer: &CheckpointPointer| pointer.root.generation > Generation::NONE;
     let checkpoint = checkpoint.filter(counts).filter(|_| checkpoints.is_on());
     let mut array = assembled(&chosen, drives, &slots, newest_epoch, forced.is_some());
     let history = History::of(&chosen, drives, &slots);

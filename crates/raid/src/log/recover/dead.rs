@@ -12,12 +12,17 @@ use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::format::Generation;
 use crate::log::segment::dead::Unclear;
 use crate::scheme::Column;
 
 /// Keeps the deaths of segments of which blocks remain, in these zones or in zones whose content is
 /// unknown.
-pub(super) fn keep_deaths(state: &mut State, mut unclear: Unclear, left: &[(u64, Column, ZoneId)]) {
+pub(super) fn keep_deaths(
+    state: &mut State,
+    mut unclear: Unclear,
+    left: &[(Generation, Column, ZoneId)],
+) {
     let columns = state.array.scheme().columns();
     let unseen = |column: &Column| state.array.members[column.index()].device.is_none();
     unclear.unseen = state.array.scheme().iter().filter(unseen).collect();

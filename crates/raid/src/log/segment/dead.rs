@@ -48,7 +48,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::ZoneId;
 
-use crate::log::format::{Death, MemberEntry, RecordBody, Remains, SuperblockRecord};
+use crate::log::format::{Death, Generation, MemberEntry, RecordBody, Remains, SuperblockRecord};
 use crate::scheme::{Column, ColumnSet};
 
 /// Zones whose content cannot be identified, as a start finds them.
@@ -76,9 +76,9 @@ impl Unclear {
 pub(in crate::log) struct Deaths {
     /// By generation, which blocks behind a damaged header still carry: the possible remains, by
     /// column.
-    named: BTreeMap<u64, Vec<Remains>>,
+    named: BTreeMap<Generation, Vec<Remains>>,
     /// Generations recorded dead by an earlier build, without zones.
-    unnamed: BTreeSet<u64>,
+    unnamed: BTreeSet<Generation>,
 }
 
 impl Deaths {
@@ -91,7 +91,7 @@ impl Deaths {
     ) -> Self {
         let mut deaths = Self::default();
         // The last segment that had each zone.
-        let mut last: BTreeMap<(Column, ZoneId), u64> = BTreeMap::new();
+        let mut last: BTreeMap<(Column, ZoneId), Generation> = BTreeMap::new();
         for record in records {
             match &record.body {
                 RecordBody::Dead(generations) => deaths.unnamed.extend(generations),
@@ -121,7 +121,7 @@ impl Deaths {
 
     /// Whether a segment is dead, by its generation.
     #[must_use]
-    pub(in crate::log) fn contains(&self, generation: u64) -> bool {
+    pub(in crate::log) fn contains(&self, generation: Generation) -> bool {
         self.named.contains_key(&generation) || self.unnamed.contains(&generation)
     }
 
@@ -138,7 +138,7 @@ impl Deaths {
     /// Records that a dead segment has blocks in a zone, in an array of so many columns.
     pub(in crate::log) fn find(
         &mut self,
-        generation: u64,
+        generation: Generation,
         columns: usize,
         column: Column,
         zone: ZoneId,
@@ -193,7 +193,7 @@ impl Deaths {
     }
 
     /// Records that the zones of a segment were durably reset, except on some columns.
-    pub(in crate::log) fn note_freed(&mut self, generation: u64, but: ColumnSet) {
+    pub(in crate::log) fn note_freed(&mut self, generation: Generation, but: ColumnSet) {
         let remains = self.named.get_mut(&generation).into_iter().flatten();
         for (column, remains) in remains.enumerate() {
             if matches!(remains, Remains::In(_)) && !but.contains(Column::of(column)) {
@@ -234,7 +234,7 @@ fn enter(
     known: &mut [Remains],
     death: &Death,
     same: &[bool],
-    last: &mut BTreeMap<(Column, ZoneId), u64>,
+    last: &mut BTreeMap<(Column, ZoneId), Generation>,
 ) {
     for (column, ((told, same), known)) in death.remains.iter().zip(same).zip(known).enumerate() {
         let told = if *same { *told } else { Remains::Nothing };
@@ -261,7 +261,8 @@ mod tests {
     }
 
     fn death(generation: u64, zones: [u32; 2]) -> Death {
-        Death { generation, remains: zones.map(|zone| Remains::In(ZoneId(zone))).to_vec() }
+        let remains = zones.map(|zone| Remains::In(ZoneId(zone))).to_vec();
+        Death { generation: Generation(generation), remains }
     }
 
     fn record(uuids: [u8; 2], body: RecordBody) -> SuperblockRecord {
@@ -300,11 +301,11 @@ mod tests {
             record([1, 2], RecordBody::Deaths(vec![deaths[1].clone()])),
         ];
         let known = Deaths::of_records(&records, &members([1, 2]));
-        assert!([3, 4, 5].into_iter().all(|generation| known.contains(generation)));
+        assert!([3, 4, 5].map(Generation).into_iter().all(|dead| known.contains(dead)));
         for (unclear, expected) in [((0, 7), 4), ((1, 8), 3), ((1, 7), 5), ((0, 9), 5)] {
             let deaths = settled(&records, &[unclear]);
             let left: Vec<_> = deaths.named.keys().copied().collect();
-            assert_eq!(left, [expected], "with {unclear:?} unclear");
+            assert_eq!(left, [Generation(expected)], "with {unclear:?} unclear");
         }
         for unclear in [&[][..], &[(0, 8)], &[(1, 9)]] {
             assert_eq!(settled(&records, unclear), Deaths::default());
@@ -314,20 +315,21 @@ mod tests {
     #[test]
     fn names_are_those_of_the_drives_that_the_record_lists() {
         let records = [record([1, 9], RecordBody::Deaths(vec![death(4, [7, 8])]))];
-        assert!(settled(&records, &[(0, 7)]).contains(4));
+        assert!(settled(&records, &[(0, 7)]).contains(Generation(4)));
         assert_eq!(settled(&records, &[(1, 8)]), Deaths::default());
     }
 
     #[test]
     fn what_may_be_anywhere_stays_while_any_zone_is_unclear() {
-        let anywhere = Death { generation: 4, remains: vec![Remains::Anywhere, Remains::Nothing] };
+        let remains = vec![Remains::Anywhere, Remains::Nothing];
+        let anywhere = Death { generation: Generation(4), remains };
         let records = [record([1, 2], RecordBody::Deaths(vec![anywhere.clone()]))];
-        assert!(settled(&records, &[(0, 1)]).contains(4));
+        assert!(settled(&records, &[(0, 1)]).contains(Generation(4)));
         assert_eq!(settled(&records, &[(1, 1)]), Deaths::default());
         let mut deaths = Deaths::default();
         deaths.bury(anywhere);
-        deaths.note_freed(4, ColumnSet::default());
-        assert!(deaths.contains(4), "no reset of its zones tells where else it is");
+        deaths.note_freed(Generation(4), ColumnSet::default());
+        assert!(deaths.contains(Generation(4)), "no reset of its zones tells where else it is");
         deaths.note_replaced(Column(0));
         assert_eq!(deaths, Deaths::default());
     }
@@ -344,31 +346,32 @@ mod tests {
         let other = record([1, 2], RecordBody::Deaths(vec![death(3, [6, 8])]));
         let records: Vec<_> = snapshot.chain([other]).collect();
         let deaths = settled(&records, &[(1, 8)]);
-        assert!(deaths.contains(3) && deaths.contains(4));
+        assert!(deaths.contains(Generation(3)) && deaths.contains(Generation(4)));
     }
 
     /// They stay while any zone is unclear, as earlier builds named none.
     #[test]
     fn deaths_without_zones_are_kept_as_they_are() {
-        let old = [record([1, 2], RecordBody::Dead(vec![4, 5]))];
+        let unnamed = || RecordBody::Dead([4, 5].map(Generation).to_vec());
+        let old = [record([1, 2], unnamed())];
         let mut deaths = settled(&old, &[(0, 1)]);
-        assert_eq!(deaths.records(), [RecordBody::Dead(vec![4, 5])]);
+        assert_eq!(deaths.records(), [unnamed()]);
         assert_eq!(settled(&old, &[]), Deaths::default());
-        deaths.find(4, 2, Column(1), ZoneId(3));
+        deaths.find(Generation(4), 2, Column(1), ZoneId(3));
         deaths.note_reset(&[(Column(1), ZoneId(3))].into());
-        assert_eq!(deaths.records(), [RecordBody::Dead(vec![4, 5])]);
+        assert_eq!(deaths.records(), [unnamed()]);
     }
 
     #[test]
     fn a_death_goes_with_the_last_zone_that_is_reset() {
         let mut deaths = Deaths::default();
         deaths.bury(death(4, [7, 8]));
-        deaths.note_freed(4, [Column(1)].into_iter().collect());
+        deaths.note_freed(Generation(4), [Column(1)].into_iter().collect());
         let left =
             Death { remains: vec![Remains::Nothing, Remains::In(ZoneId(8))], ..death(4, [7, 8]) };
         assert_eq!(deaths.records(), [RecordBody::Deaths(vec![left])]);
         deaths.note_reset(&[(Column(0), ZoneId(8)), (Column(1), ZoneId(7))].into());
-        assert!(deaths.contains(4));
+        assert!(deaths.contains(Generation(4)));
         deaths.note_reset(&[(Column(1), ZoneId(8))].into());
         assert_eq!(deaths, Deaths::default());
     }

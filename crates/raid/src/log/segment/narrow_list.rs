@@ -14,7 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::log::format::{RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord};
+use crate::log::format::{
+    Generation, RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord,
+};
 use crate::log::segment::dead::Deaths;
 use crate::scheme::ColumnSet;
 
@@ -22,9 +24,9 @@ use crate::scheme::ColumnSet;
 #[derive(Default)]
 pub(in crate::log) struct Roster {
     /// Headers by generation.
-    pub(in crate::log) alive: BTreeMap<u64, SegmentHeader>,
+    pub(in crate::log) alive: BTreeMap<Generation, SegmentHeader>,
     /// All live segments with generations below this were listed when the array was started.
-    below: u64,
+    below: Generation,
     /// Whether any narrow segment existed since.
     used: bool,
     /// Whether live segments missing from the list are known.
@@ -49,20 +51,20 @@ impl Roster {
 
     /// Whether a segment absent from some columns must be on the list if alive, and is not.
     #[must_use]
-    pub(super) fn excludes(&self, generation: u64, absent: ColumnSet) -> bool {
+    pub(super) fn excludes(&self, generation: Generation, absent: ColumnSet) -> bool {
         let told = !absent.is_empty() && generation < self.below;
         told && !self.lists(generation)
     }
 
     /// Whether a segment is listed.
     #[must_use]
-    pub(in crate::log) fn lists(&self, generation: u64) -> bool {
+    pub(in crate::log) fn lists(&self, generation: Generation) -> bool {
         self.alive.contains_key(&generation)
     }
 
     /// The header of a listed segment.
     #[must_use]
-    pub(in crate::log) fn header(&self, generation: u64) -> Option<&SegmentHeader> {
+    pub(in crate::log) fn header(&self, generation: Generation) -> Option<&SegmentHeader> {
         self.alive.get(&generation)
     }
 
@@ -80,7 +82,7 @@ impl Roster {
     }
 
     /// Removes a segment that dies.
-    pub(in crate::log) fn bury(&mut self, generation: u64) {
+    pub(in crate::log) fn bury(&mut self, generation: Generation) {
         self.alive.remove(&generation);
     }
 
@@ -90,7 +92,7 @@ impl Roster {
     }
 
     /// Removes all but these, which are all that were found.
-    pub(in crate::log) fn keep(&mut self, generations: &BTreeSet<u64>) {
+    pub(in crate::log) fn keep(&mut self, generations: &BTreeSet<Generation>) {
         self.complete = true;
         self.alive.retain(|generation, _| generations.contains(generation));
     }
@@ -98,7 +100,7 @@ impl Roster {
     /// The record of the list, in an array where `next` is the next generation to be assigned;
     /// `None` if there never was a narrow segment.
     #[must_use]
-    pub(super) fn record(&self, next: u64) -> Option<RecordBody> {
+    pub(super) fn record(&self, next: Generation) -> Option<RecordBody> {
         if !self.used {
             return None;
         }
@@ -146,7 +148,7 @@ mod tests {
         let narrow = scheme().on(columns.iter().copied().collect()).unwrap();
         SegmentHeader {
             segment: SegmentId(generation),
-            generation,
+            generation: Generation(generation),
             epoch: 1,
             stream: StreamKind::User,
             tabled: false,
@@ -158,9 +160,9 @@ mod tests {
 
     /// Generations in a record, and the bound below which it is complete.
     fn listed(roster: &Roster, next: u64) -> Option<(u64, Vec<u64>)> {
-        roster.record(next).map(|record| match record {
+        roster.record(Generation(next)).map(|record| match record {
             RecordBody::Roster(Listed { below, segments }) => {
-                (below, segments.iter().map(|header| header.generation).collect())
+                (below.0, segments.iter().map(|header| header.generation.0).collect())
             }
             other => panic!("{other:?}"),
         })
@@ -177,7 +179,7 @@ mod tests {
         roster.enter(&header(most + 1));
         roster.enter(&header(most + 2));
         assert_eq!(listed(&roster, 100), Some((most + 1, (1..=most).collect())));
-        (1..=most + 2).for_each(|generation| roster.bury(generation));
+        (1..=most + 2).for_each(|generation| roster.bury(Generation(generation)));
         assert_eq!(listed(&roster, 100), Some((100, Vec::new())), "there was one");
     }
 
@@ -195,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_start_that_has_not_looked_tells_no_more_than_it_was_told() {
-        let mut roster = Roster { below: 9, used: true, ..Roster::default() };
-        roster.alive.insert(5, header(5));
+        let mut roster = Roster { below: Generation(9), used: true, ..Roster::default() };
+        roster.alive.insert(Generation(5), header(5));
         roster.enter(&header(12));
         assert_eq!(listed(&roster, 100), Some((9, vec![5])));
-        assert!(roster.excludes(4, header(4).geometry.scheme().absent()));
-        assert!(!roster.excludes(11, header(11).geometry.scheme().absent()));
-        assert!(!roster.excludes(4, ColumnSet::default()), "it is on all drives");
-        roster.keep(&[5, 12].into_iter().collect());
+        assert!(roster.excludes(Generation(4), header(4).geometry.scheme().absent()));
+        assert!(!roster.excludes(Generation(11), header(11).geometry.scheme().absent()));
+        assert!(!roster.excludes(Generation(4), ColumnSet::default()), "it is on all drives");
+        roster.keep(&[5, 12].map(Generation).into());
         assert_eq!(listed(&roster, 100), Some((100, vec![5, 12])));
     }
 }

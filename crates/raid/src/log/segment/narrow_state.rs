@@ -1,14 +1,14 @@
 //! Queries of the narrow list by the state: the record that lists it, and the deaths it implies.
 
 use crate::log::engine::state::State;
-use crate::log::format::RecordBody;
+use crate::log::format::{Generation, RecordBody};
 use crate::log::segment::registry::Registry;
 use crate::scheme::ColumnSet;
 
 impl Registry {
     /// Whether records prove that a segment absent from some columns is dead.
     #[must_use]
-    pub(in crate::log) fn is_told_dead(&self, generation: u64, absent: ColumnSet) -> bool {
+    pub(in crate::log) fn is_told_dead(&self, generation: Generation, absent: ColumnSet) -> bool {
         self.dead.contains(generation) || self.roster.excludes(generation, absent)
     }
 }
@@ -17,7 +17,7 @@ impl State {
     /// The record of all narrow segments that are alive.
     #[must_use]
     pub(in crate::log) fn roster_record(&self) -> Option<RecordBody> {
-        self.registry.roster.record(self.writes.next_sequence.0)
+        self.registry.roster.record(Generation::of(self.writes.next_sequence))
     }
 
     /// Whether another narrow segment could be listed.

@@ -12,7 +12,7 @@ use crate::log::engine::class::ChunkClass;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::structured::structured_payload;
-use crate::log::format::{Place, RecordBody, SegmentHeader, StreamKind};
+use crate::log::format::{Generation, Place, RecordBody, SegmentHeader, StreamKind};
 use crate::log::members::volume::commit_roster;
 use crate::log::segment::lane::{Lane, LaneId, LaneMode};
 use crate::log::segment::table::{ColumnZone, Segment};
@@ -162,7 +162,7 @@ fn allocate(
     state.registry.next_segment = segment.next();
     let header = SegmentHeader {
         segment,
-        generation: state.writes.take_sequence().0,
+        generation: Generation::of(state.writes.take_sequence()),
         epoch: state.array.epoch.number,
         stream: kind,
         tabled: mode.is_tabled(),

@@ -18,7 +18,8 @@ use crate::log::engine::geometry::Row;
 use crate::log::engine::state::State;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, IndexBlock, IndexEntry, Oob, Place, Seed, SegmentId,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, Generation, IndexBlock, IndexEntry, Oob, Place, Seed,
+    SegmentId,
 };
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{DamagedBlock, Fate, Phase, Segment};
@@ -143,7 +144,8 @@ pub(in crate::log) async fn fill_up(
     mark(Mark::ZoneFilled);
     let zeros = || zero_blocks(BlockCount(1));
     let absent = ColumnSet::default();
-    let block = || structured_payload(array, zeros(), Place::Filler, 0, column, absent);
+    let none = Generation::NONE;
+    let block = || structured_payload(array, zeros(), Place::Filler, none, column, absent);
     let filler: Vec<_> = (0..left.0).map(|_| block()).collect();
     device.write(end, join(&filler), fua).await?;
     Ok(())
@@ -352,7 +354,7 @@ pub(in crate::log) async fn damaged_filler(
 struct Expected {
     array: ArrayUuid,
     segment: SegmentId,
-    generation: u64,
+    generation: Generation,
     span: u32,
     column: Column,
     entries: usize,

@@ -9,8 +9,8 @@ use zoneweave_zoned::{
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::log::format::{
-    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, IndexEntry, Oob, Place, Seed, Sequence,
-    TombstoneBlock,
+    ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, Generation, IndexEntry, Oob, Place, Seed,
+    Sequence, TombstoneBlock,
 };
 use crate::scheme::{Column, ColumnSet, Role, Scheme};
 
@@ -28,7 +28,7 @@ pub(in crate::log) struct StripeIdentity {
     /// UUID of the array.
     pub array: ArrayUuid,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// The stripe, counted through the segment.
     pub stripe: u32,
     /// The stripe, counted within its group.

@@ -38,7 +38,7 @@ pub use validity::{VALIDITY_BITS, ValidityBlock};
 
 use super::{ArrayConfig, ArrayUuid, BlockType, Envelope, FormatError};
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::log::engine::address::PbaSpace;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::{Column, MAX_COLUMNS};
@@ -150,7 +150,7 @@ pub struct BlockLocation {
     /// Number of the segment.
     pub segment: SegmentId,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Column of the segment.
     pub column: Column,
     /// The block in that column.
@@ -181,7 +181,7 @@ impl BlockLocation {
     }
 
     fn of(raw: &RawLocation) -> Result<Self, FormatError> {
-        let (segment, generation) = (SegmentId(raw.segment.get()), raw.generation.get());
+        let (segment, generation) = (SegmentId::from(raw.segment), raw.generation.into());
         let genuine = raw.segment.get() < NUMBER_LIMIT && usize::from(raw.column) < MAX_COLUMNS;
         let block = ChunkBlock(raw.block.get());
         let location = Self { segment, generation, column: Column(raw.column), block };

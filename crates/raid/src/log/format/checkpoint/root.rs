@@ -15,7 +15,7 @@ use super::{
     Listed, RawLocation, RawShard, ShardId, field, sealed, split,
 };
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;
 
@@ -31,7 +31,7 @@ pub struct SegmentEntry {
     /// Number of the segment.
     pub segment: SegmentId,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Number of its valid blocks.
     pub live_blocks: u64,
     /// No block of the volume or tombstone in it has a lower sequence.
@@ -203,7 +203,7 @@ impl RootBlock {
         assert!(self.list.len() <= self.list.capacity(), "{} entries", self.list.len());
         let nowhere = BlockLocation {
             segment: SegmentId::NONE,
-            generation: 0,
+            generation: Generation::NONE,
             column: Column::default(),
             block: ChunkBlock::default(),
         };
@@ -343,7 +343,7 @@ fn decode_segment(raw: &RawSegment, space: &AddressSpace) -> Result<SegmentEntry
     }
     Ok(SegmentEntry {
         segment: SegmentId(raw.segment.get()),
-        generation: raw.generation.get(),
+        generation: raw.generation.into(),
         live_blocks: raw.live_blocks.get(),
         min_sequence: raw.min_sequence.into(),
         slot: raw.slot.get(),

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use zoneweave_zoned::Lba;
 
 use super::*;
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 
 /// A volume of 2,000 blocks on three columns, with more than one of everything that a column has.
 fn space(entry_bytes: u8) -> AddressSpace {
@@ -46,7 +46,7 @@ fn locations() -> impl Strategy<Value = BlockLocation> {
     (0..NUMBER_LIMIT, any::<u64>(), 0_u8..32, any::<u32>()).prop_map(
         |(segment, generation, column, block)| BlockLocation {
             segment: SegmentId(segment),
-            generation,
+            generation: Generation(generation),
             column: Column(column),
             block: ChunkBlock(block),
         },
@@ -85,7 +85,7 @@ fn validity_blocks(space: AddressSpace) -> impl Strategy<Value = ValidityBlock> 
             prop::collection::vec(any::<bool>(), count).prop_map(move |live| ValidityBlock {
                 shard,
                 segment: SegmentId(segment),
-                generation,
+                generation: Generation(generation),
                 column: Column(column),
                 first: ChunkBlock(first),
                 coverage,
@@ -116,6 +116,7 @@ fn segment_tables() -> impl Strategy<Value = RootList> {
         let entries = entries.into_iter().map(|(slot, (segment, generation, live_blocks))| {
             let (min_sequence, replay) = (segment / 2, generation.is_multiple_of(2));
             let (segment, min_sequence) = (SegmentId(segment), Sequence(min_sequence));
+            let generation = Generation(generation);
             SegmentEntry { segment, generation, live_blocks, min_sequence, slot, replay }
         });
         RootList::Segments(entries.collect())
@@ -236,7 +237,7 @@ fn every_block_starts_where_the_one_before_ends() {
 fn chain(totals: RootTotals) -> Vec<RootBlock> {
     let segment = |slot| SegmentEntry {
         segment: SegmentId(1),
-        generation: 2,
+        generation: Generation(2),
         live_blocks: 3,
         min_sequence: Sequence(4),
         slot,
@@ -260,7 +261,8 @@ fn chain(totals: RootTotals) -> Vec<RootBlock> {
             first = 0;
         }
         let (column, block) = (Column(0), ChunkBlock(0));
-        let next = BlockLocation { segment: SegmentId(4), generation: 5, column, block };
+        let (segment, generation) = (SegmentId(4), Generation(5));
+        let next = BlockLocation { segment, generation, column, block };
         let count = u32::try_from(list.len()).unwrap();
         blocks.push(RootBlock {
             shard: ShardId::default(),

@@ -10,7 +10,7 @@ use super::{
     packed, sealed, split, unpacked,
 };
 use crate::array::format::bounds::NUMBER_LIMIT;
-use crate::array::format::numbers::SegmentId;
+use crate::array::format::numbers::{Generation, SegmentId};
 use crate::log::engine::geometry::ChunkBlock;
 use crate::scheme::Column;
 
@@ -25,7 +25,7 @@ pub struct ValidityBlock {
     /// Number of the segment.
     pub segment: SegmentId,
     /// Generation of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Column of the segment.
     pub column: Column,
     /// The first chunk block of the column: a multiple of [`VALIDITY_BITS`].
@@ -105,7 +105,7 @@ impl ValidityBlock {
         Ok(Self {
             shard: raw.shard.into(),
             segment: SegmentId(raw.segment.get()),
-            generation: raw.generation.get(),
+            generation: raw.generation.into(),
             column: Column(raw.column),
             first: ChunkBlock(first),
             coverage: Coverage::of(raw.covered, raw.sequence)?,

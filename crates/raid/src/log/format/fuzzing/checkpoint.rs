@@ -3,7 +3,7 @@
 use zoneweave_zoned::Lba;
 
 use super::{ARRAY, BlockType, Column, stable, try_block};
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::log::engine::address::Address;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{
@@ -66,7 +66,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
     let validity = ValidityBlock {
         shard: ShardId::default(),
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         column: Column(2),
         first: ChunkBlock(0),
         coverage: COVERAGE,
@@ -83,7 +83,7 @@ pub fn checkpoint_seeds() -> Vec<Vec<u8>> {
     seeds.push(directory.encode(&space).to_vec());
     let segment = |slot| SegmentEntry {
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         live_blocks: 7,
         min_sequence: Sequence(8),
         slot,
@@ -137,7 +137,7 @@ fn root(part: u32, list: RootList) -> RootBlock {
 fn location() -> BlockLocation {
     BlockLocation {
         segment: SegmentId(5),
-        generation: 6,
+        generation: Generation(6),
         column: Column(1),
         block: ChunkBlock(199),
     }

@@ -34,7 +34,7 @@ use crate::log::engine::geometry::ChunkBlock;
 use crate::log::format::checkpoint::{
     AddressSpace, BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
-use crate::log::format::{SegmentId, Sequence};
+use crate::log::format::{Generation, SegmentId, Sequence};
 use crate::log::segment::table::Segment;
 use crate::scheme::Column;
 
@@ -332,7 +332,7 @@ impl Checkpoints {
 fn void(number: Sequence) -> CheckpointPointer {
     let root = BlockLocation {
         segment: SegmentId::NONE,
-        generation: 0,
+        generation: Generation::NONE,
         column: Column(0),
         block: ChunkBlock(0),
     };

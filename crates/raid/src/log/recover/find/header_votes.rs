@@ -12,14 +12,14 @@ use crate::array::io::MemberIo;
 use crate::array::io::is_blank;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::{Oob, Place};
+use crate::log::format::{Generation, Oob, Place};
 use crate::scheme::{Column, ColumnSet};
 
 /// Generations in the block metadata behind a damaged header, with the number of blocks of each.
 /// The event that damaged the header may also have put blocks of another segment behind it.
 #[derive(Default)]
 pub(super) struct Witnesses {
-    generations: BTreeMap<u64, Witness>,
+    generations: BTreeMap<Generation, Witness>,
     /// Some blocks, or the header, could not be read: the next start may see others.
     pub(in crate::log) unread: bool,
 }
@@ -33,14 +33,14 @@ struct Witness {
 
 impl Witnesses {
     /// The generation that more than half of the blocks carry.
-    pub(super) fn majority(&self) -> Option<u64> {
+    pub(super) fn majority(&self) -> Option<Generation> {
         self.told().map(|(generation, _)| generation)
     }
 
     /// The majority's generation, with the columns that its segment is not on.
-    pub(super) fn told(&self) -> Option<(u64, ColumnSet)> {
+    pub(super) fn told(&self) -> Option<(Generation, ColumnSet)> {
         let total: usize = self.generations.values().map(|witness| witness.blocks).sum();
-        let most = |(_, witness): &(&u64, &Witness)| witness.blocks * 2 > total;
+        let most = |(_, witness): &(&Generation, &Witness)| witness.blocks * 2 > total;
         let told = self.generations.iter().find(most);
         told.map(|(generation, witness)| (*generation, witness.absent))
     }

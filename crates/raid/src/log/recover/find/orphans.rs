@@ -13,19 +13,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use zoneweave_zoned::ZoneId;
 
 use crate::log::engine::state::State;
+use crate::log::format::Generation;
 use crate::log::recover::find::header_votes::Witnesses;
 use crate::scheme::{Column, ColumnSet};
 
 /// Zones of such segments, by generation.
-type Hidden = BTreeMap<u64, Vec<(Column, ZoneId)>>;
+type Hidden = BTreeMap<Generation, Vec<(Column, ZoneId)>>;
 
 /// The segments that may own zones without a header, apart from segments of known generations.
 pub(super) fn find<'a>(
     state: &State,
     zones: impl Iterator<Item = (Column, ZoneId, &'a Witnesses)>,
-    known: &BTreeSet<u64>,
+    known: &BTreeSet<Generation>,
 ) -> Hidden {
-    let mut named: BTreeMap<u64, (ColumnSet, Vec<(Column, ZoneId)>)> = BTreeMap::new();
+    let mut named: BTreeMap<Generation, (ColumnSet, Vec<(Column, ZoneId)>)> = BTreeMap::new();
     let mut unread = ColumnSet::default();
     for (column, zone, witnesses) in zones {
         match witnesses.told() {

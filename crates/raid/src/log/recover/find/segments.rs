@@ -26,7 +26,9 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::{IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId, Sequence};
+use crate::log::format::{
+    Generation, IndexBlock, MemberState, Oob, Place, SegmentHeader, SegmentId,
+};
 use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::claims::{Claim, Sorted, is_untouched};
@@ -171,13 +173,13 @@ fn zones_of(columns: BTreeMap<Column, Vec<Claim>>) -> impl Iterator<Item = (Colu
 }
 
 /// The generation in a segment's headers, and the columns that the segment is not on.
-fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(u64, ColumnSet)> {
+fn told_by(columns: &BTreeMap<Column, Vec<Claim>>) -> Option<(Generation, ColumnSet)> {
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
     headers.next().map(|header| (header.generation, header.geometry.scheme().absent()))
 }
 
 /// Marks a dead segment whose death follows only from its absence in the narrow list.
-fn mark_unlisted(core: &Core, generation: u64) {
+fn mark_unlisted(core: &Core, generation: Generation) {
     mark_if(Mark::UnlistedReset, || !core.state.borrow().registry.dead.contains(generation));
 }
 
@@ -185,8 +187,8 @@ fn mark_unlisted(core: &Core, generation: u64) {
 fn raise_counters(state: &mut State) {
     for (_, segment) in state.segments.iter() {
         state.registry.next_segment = state.registry.next_segment.max(segment.id.next());
-        let seen = Sequence(segment.generation);
-        state.writes.next_sequence = state.writes.next_sequence.max(seen.next());
+        let next = segment.generation.sequence().next();
+        state.writes.next_sequence = state.writes.next_sequence.max(next);
     }
     let step = crate::log::segment::open::sequence_step(state);
     state.writes.ceilings_to_record = (
@@ -360,7 +362,7 @@ fn adopt_headerless(state: &State, sorted: &mut Sorted) {
             let mut newest_first = claims.iter().rev();
             newest_first.find(|(_, columns)| fits(columns)).map(|(segment, _)| *segment)
         };
-        let of_generation = |generation: u64| {
+        let of_generation = |generation: Generation| {
             let is_of = |(told, _)| told == generation;
             let fits = |columns| lacks(columns) && told_by(columns).is_some_and(is_of);
             let mut segments = claims.iter();
@@ -552,7 +554,11 @@ async fn is_complete_copy(
 
 /// Whether a block is a summary block of this generation. The last of a column is the last thing
 /// written to it.
-pub(in crate::log) fn ends_column(array: &Array, generation: u64, payload: &Payload) -> bool {
+pub(in crate::log) fn ends_column(
+    array: &Array,
+    generation: Generation,
+    payload: &Payload,
+) -> bool {
     let block = payload.block(0);
     let oob = Oob::verify_other(array.seed, &payload.block_oob(0), &block, Place::Index);
     let index = IndexBlock::decode(&block, array.config.array);

@@ -6,7 +6,9 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::class::Lifetime;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
-use crate::log::format::{EntryKind, IndexEntry, SegmentHeader, SegmentId, Sequence, StreamKind};
+use crate::log::format::{
+    EntryKind, Generation, IndexEntry, SegmentHeader, SegmentId, Sequence, StreamKind,
+};
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::damage::DamagedBlocks;
 use crate::log::segment::table::life::{Life, Phase, Work};
@@ -50,7 +52,7 @@ pub(in crate::log) struct Segment {
     /// Its number, never used again.
     pub id: SegmentId,
     /// Repeated in every block of the segment.
-    pub generation: u64,
+    pub generation: Generation,
     /// Version of the membership at its creation, according to its headers.
     pub epoch: u64,
     /// The stream that fills it.
