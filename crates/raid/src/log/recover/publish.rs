@@ -39,6 +39,7 @@ pub(in crate::log) async fn publish(
 ) -> Result<(), StopReason> {
     {
         let mut state = core.state.borrow_mut();
+        assert!(state.recovering.is_some(), "{} seals after a recovery ended", seals.len());
         if let Some(lineage) = forced {
             state.array.epoch.lineage = lineage;
             state.array.membership_dirty = true;
@@ -57,6 +58,12 @@ pub(in crate::log) async fn publish(
         let mut state = core.state.borrow_mut();
         (state.writes.sequence_ceiling, state.registry.segment_ceiling) =
             state.writes.ceilings_to_record;
+        // Otherwise a number on media could be assigned again.
+        let (sequence, segment) = (state.writes.next_sequence, state.registry.next_segment);
+        assert!(
+            sequence < state.writes.sequence_ceiling && segment < state.registry.segment_ceiling,
+            "sequence {sequence} or segment {segment} reaches a ceiling that was just recorded"
+        );
     }
     dead::reset_dead(core).await?;
     let tasks = collector::start(core);
@@ -66,7 +73,8 @@ pub(in crate::log) async fn publish(
         return published;
     }
     let mut state = core.state.borrow_mut();
-    state.recovering = None;
+    let ended = state.recovering.take();
+    assert!(ended.is_some(), "a recovery ends while its decisions are made durable");
     if state.mapping.absent.is_none() {
         state.segments.iter_mut().for_each(|(_, segment)| segment.retained_for_restart = false);
     }
@@ -138,6 +146,19 @@ async fn close_filled(core: &Rc<Core>) -> Vec<SealRecord> {
     let mut seals = Vec::new();
     let slots: Vec<_> = filled(&state).map(|(slot, _)| slot).collect();
     for slot in slots {
+        let segment = &state.segments[slot];
+        // Until its own seal is on media, a next start takes none of its blocks.
+        assert!(
+            state.registry.seals.contains_key(&segment.id),
+            "segment {} was filled before it was sealed as empty",
+            segment.id
+        );
+        assert!(
+            segment.in_flight() == 0,
+            "segment {} is closed with {} stripes in flight",
+            segment.id,
+            segment.in_flight()
+        );
         state.close(slot);
         state.forget_moves_to(slot);
         if state.segments[slot].valid() > 0 {

@@ -28,6 +28,9 @@ impl Core {
         mount: Mount,
         logs: &[LogScan],
     ) -> Result<(), StopReason> {
+        let columns = self.layout.scheme().columns();
+        assert!(logs.len() == columns, "{} logs were read of {columns}", logs.len());
+        assert!(mount > Mount::NONE, "a start has the number of no mount");
         // The number in the headers of the records to come.
         self.state.borrow_mut().published = mount;
         self.count_relocated();
@@ -41,6 +44,8 @@ impl Core {
             self.flush_members().await?;
         }
         self.superblock.commit_snapshot(self).await?;
+        let published = self.state.borrow().published;
+        assert!(published == mount, "{mount:?} became {published:?} while it was recorded");
         // Records of the last mount count for nothing now.
         let resets = members.iter().map(|(column, device)| async {
             let current = self.state.borrow().logs[column.index()].current_zone();
@@ -101,7 +106,14 @@ impl Core {
         }
         let capacity = self.state.borrow().array.config.zone_capacity.0;
         let mut state = self.state.borrow_mut();
-        let relocated = state.logs[column.index()].relocated;
+        let former = &state.logs[column.index()];
+        // Its records would be lost, with the writes that wait for them.
+        assert!(
+            former.queue.is_empty() && former.checkpoint.is_empty() && former.outstanding == 0,
+            "a log on {column} begins with {} blocks of records to be written",
+            former.outstanding
+        );
+        let relocated = former.relocated;
         state.logs[column.index()] = ParityLog::at(index, blocks, capacity);
         state.logs[column.index()].relocated = relocated;
     }
