@@ -108,12 +108,12 @@ impl Service {
         if self.is_closed.load(Ordering::Acquire) {
             return Failure::closed();
         }
-        self.note_panic();
+        self.record_panic();
         Failure::bug()
     }
 
     /// A call has panicked in its caller's thread.
-    pub(crate) fn note_panic(&self) {
+    pub(crate) fn record_panic(&self) {
         self.is_broken.store(true, Ordering::Release);
     }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use zoneweave_raid::instrument::marks::INSTRUMENTED;
 use zoneweave_raid::instrument::mutants::{Mutant, select};
-use zoneweave_sim::simulate::{Failure, Scenario, note_panics, run};
+use zoneweave_sim::simulate::{Failure, Scenario, record_panics, run};
 
 fn killers() -> Vec<(Mutant, Scenario)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("killers");
@@ -46,7 +46,7 @@ fn stored_histories_find_their_mutants() {
     if !INSTRUMENTED {
         return;
     }
-    note_panics();
+    record_panics();
     let mut wrong = Vec::new();
     for (mutant, scenario) in killers() {
         let name = mutant.name();

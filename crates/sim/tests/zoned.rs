@@ -1,6 +1,6 @@
 //! Histories of the zoned volume.
 
-use zoneweave_sim::simulate::{Mix, Tally, generate, is_possible, note_panics, run};
+use zoneweave_sim::simulate::{Mix, Tally, generate, is_possible, record_panics, run};
 
 /// Seeds run; `ZONEWEAVE_SEEDS` sets another number, `ZONEWEAVE_SEED` the first one.
 const SEEDS: u64 = 100;
@@ -17,7 +17,7 @@ fn mix(swarm: bool) -> Mix {
 #[test]
 fn fresh_histories_pass() {
     crate::report_marks::report_marks();
-    note_panics();
+    record_panics();
     let first = number("ZONEWEAVE_SEED", 0);
     let (mut tally, mut impossible, mut failures) = (Tally::default(), 0, Vec::new());
     let seeds = number("ZONEWEAVE_SEEDS", SEEDS);

@@ -18,7 +18,7 @@ pub(super) fn guard(
         Ok(Err(failure)) => failure,
         Err(_) => {
             if let Some(service) = service {
-                service.note_panic();
+                service.record_panic();
             }
             Failure::bug()
         }

@@ -63,7 +63,7 @@ pub(crate) async fn read_segments(
         let former = segments.insert(id, segment);
         assert!(former.is_none(), "zones of a segment are assembled together");
     }
-    membership.note_lost(&segments.keys().copied().collect(), findings);
+    membership.report_lost(&segments.keys().copied().collect(), findings);
     segments
 }
 
@@ -254,7 +254,7 @@ async fn assemble(
     }
     let segment =
         Segment { header, columns, seal: membership.seals.get(&id).map(|(_, seal)| seal.clone()) };
-    segment.note_missing(membership, id, findings);
+    segment.report_missing(membership, id, findings);
     segment
 }
 
@@ -377,7 +377,7 @@ impl Segment {
     }
 
     /// Reports columns that online members should hold.
-    fn note_missing(&self, membership: &Membership, id: u64, findings: &mut Findings) {
+    fn report_missing(&self, membership: &Membership, id: u64, findings: &mut Findings) {
         if !self.written_beyond(self.header.shape.unit) {
             return;
         }

@@ -49,7 +49,7 @@ impl Membership {
     }
 
     /// Reports listed segments without any zone, unless a member proves that it never held a part.
-    pub(crate) fn note_lost(&self, known: &BTreeSet<u64>, findings: &mut Findings) {
+    pub(crate) fn report_lost(&self, known: &BTreeSet<u64>, findings: &mut Findings) {
         for header in self.listed().filter(|header| !known.contains(&header.segment)) {
             let mut columns = header.shape.scheme.own_columns().map(|column| column as usize);
             if !columns.any(|slot| self.has_none(header, slot)) {

@@ -149,7 +149,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         membership.members[slot] =
             Some(Member { drive, state, since_epoch, superblock_zones, records });
     }
-    membership.note_missing(findings);
+    membership.report_missing(findings);
     membership
 }
 
@@ -228,7 +228,7 @@ impl Membership {
         }
     }
 
-    fn note_missing(&self, findings: &mut Findings) {
+    fn report_missing(&self, findings: &mut Findings) {
         for (slot, member) in (0..).zip(&self.members) {
             match member {
                 Some(member) if member.state == MemberState::Online => continue,

@@ -96,7 +96,7 @@ impl Walk<'_> {
             }
             self.judge(&stripe, code, contents.blocks, findings);
             if contents.blocks < until {
-                self.note_end(&stripe, contents.blocks, findings);
+                self.report_end(&stripe, contents.blocks, findings);
                 break;
             }
             number += 1;
@@ -235,7 +235,7 @@ impl Walk<'_> {
     }
 
     /// A zone that ends before a damaged block, or before its recorded length, has lost data.
-    fn note_end(&self, stripe: &Stripe, end: u32, findings: &mut Findings) {
+    fn report_end(&self, stripe: &Stripe, end: u32, findings: &mut Findings) {
         let layout = &self.layout;
         let in_stripe = end - stripe.number * layout.stripe_blocks();
         let (role, within) = (in_stripe / layout.unit, in_stripe % layout.unit);

@@ -171,7 +171,7 @@ impl Output {
 
     /// Prints raw bytes, such as a man page.
     pub(crate) fn raw(&self, bytes: &[u8]) {
-        self.note_outcome(io::stdout().lock().write_all(bytes));
+        self.record_outcome(io::stdout().lock().write_all(bytes));
     }
 
     /// Prints a note, unless `--quiet`.
@@ -246,10 +246,10 @@ impl Output {
 
     fn write(&self, text: &str) {
         let mut stdout = io::stdout().lock();
-        self.note_outcome(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
+        self.record_outcome(stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()));
     }
 
-    fn note_outcome(&self, outcome: io::Result<()>) {
+    fn record_outcome(&self, outcome: io::Result<()>) {
         let Err(error) = outcome else { return };
         let is_unread = error.kind() == io::ErrorKind::BrokenPipe;
         let flag = if is_unread { &self.unread } else { &self.failed };

@@ -65,7 +65,7 @@ impl Reclaim {
     }
 
     /// A zone was reset: there is more space.
-    pub(crate) fn note_reset(&mut self, zone: ZoneId) {
+    pub(crate) fn record_reset(&mut self, zone: ZoneId) {
         self.given_up.remove(&zone);
         self.given_up.retain(|_, why| *why == GivenUp::Damaged);
         self.changes += 1;
@@ -231,7 +231,7 @@ impl Core {
             let Some((victim, reason)) = victim else { break };
             let begun = self.state().begun(victim);
             let relocated = self.relocate(victim, reason).await;
-            self.note_relocated(victim, begun, &relocated);
+            self.end_relocation(victim, begun, &relocated);
             self.reset_unneeded();
             self.until_reset(victim).await;
         }
@@ -240,7 +240,7 @@ impl Core {
 
     /// Gives up a zone that failed, or whose live blocks cannot move yet: those of writes that are
     /// not part of a file, as one before them waits for space. Others come first.
-    fn note_relocated(&self, zone: ZoneId, begun: Begun, relocated: &Result<(), StoreError>) {
+    fn end_relocation(&self, zone: ZoneId, begun: Begun, relocated: &Result<(), StoreError>) {
         let mut state = self.state_mut();
         let now = state.begun(zone);
         if now.incarnation != begun.incarnation {

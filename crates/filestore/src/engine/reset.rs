@@ -46,7 +46,7 @@ impl Core {
         {
             let mut state = self.state_mut();
             // There is more space: others may be relocated that were given up for want of it.
-            state.reclaim.note_reset(zone);
+            state.reclaim.record_reset(zone);
             if mutant(Mutant::ReadersNotAwaited) {
                 state.zones.get_mut(zone).readers = 0;
             }

@@ -15,7 +15,7 @@ use crate::scheme::Column;
 /// The members of the array under a volume.
 pub(crate) trait Members: ArrayVolume {
     /// Records that a read failed; a drive that is gone is evicted.
-    fn note_read_failure(
+    fn record_read_failure(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -33,7 +33,7 @@ pub(crate) trait Members: ArrayVolume {
     }
 
     /// Records the outcome of a write, reset or flush; repeated failure evicts the member.
-    fn note_write(
+    fn record_write(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -76,7 +76,7 @@ pub(crate) trait Members: ArrayVolume {
     }
 
     /// Records the outcome of a chunk write: a success ends a row of failures.
-    fn note_chunk(
+    fn record_chunk_write(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -86,7 +86,7 @@ pub(crate) trait Members: ArrayVolume {
         if result.is_ok() && self.is_of_member(column, device) {
             self.array_mut().members[column.index()].write_failures.end_row();
         }
-        self.note_write(column, device, before, result);
+        self.record_write(column, device, before, result);
     }
 
     /// Evicts a member and starts making that durable.
@@ -112,7 +112,7 @@ pub(crate) trait Members: ArrayVolume {
     }
 
     /// Records the outcome of a flush: a drive that fails one has lost writes, and is evicted.
-    fn note_flush(
+    fn record_flush(
         self: &Rc<Self>,
         column: Column,
         device: &Rc<dyn ZonedDevice>,
@@ -176,7 +176,7 @@ pub(crate) trait Members: ArrayVolume {
             mark(Mark::DrivesFlushed);
             let flushes = members.iter().map(|(column, device)| {
                 let flush = device.flush();
-                async move { self.note_flush(*column, device, flush.await) }
+                async move { self.record_flush(*column, device, flush.await) }
             });
             futures_util::future::join_all(flushes).await;
         }

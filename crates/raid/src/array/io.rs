@@ -56,7 +56,7 @@ pub(crate) trait MemberIo: Members {
         let outcome = (&mut completion).now_or_never();
         match outcome.map(|outcome| outcome.and_then(|reply| reply.payload(blocks))) {
             Some(Ok(payload)) => {
-                self.note_answer(column, true);
+                self.record_answer(column, true);
                 Ok(payload)
             }
             Some(Err(status)) => Err(asked(Some((device, Completion::ready(Err(status)))))),
@@ -107,13 +107,13 @@ pub(crate) trait MemberIo: Members {
             }
         };
         match &result {
-            Ok(_) => self.note_answer(column, was_at_once),
-            Err(status) => self.note_read_failure(column, device, *status),
+            Ok(_) => self.record_answer(column, was_at_once),
+            Err(status) => self.record_read_failure(column, device, *status),
         }
         result
     }
 
-    fn note_answer(&self, column: Column, at_once: bool) {
+    fn record_answer(&self, column: Column, at_once: bool) {
         let member = &mut self.array_mut().members[column.index()];
         member.seen = self.handle().recent();
         member.answers_at_once = at_once;
@@ -146,7 +146,7 @@ pub(crate) trait MemberIo: Members {
                 _ => break,
             }
         }
-        self.note_write(column, device, before, result);
+        self.record_write(column, device, before, result);
         result
     }
 
@@ -175,7 +175,7 @@ pub(crate) trait MemberIo: Members {
             result = device.manage(zone, ZoneAction::Finish).await;
         }
         if !result.is_err_and(is_of_command) {
-            self.note_write(column, device, before, result);
+            self.record_write(column, device, before, result);
         }
         result
     }

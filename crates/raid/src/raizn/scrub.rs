@@ -89,7 +89,7 @@ impl ScrubUnits for Core {
         zone: u32,
         report: &mut ScrubReport,
     ) -> Result<(), StopReason> {
-        self.note_unread(report);
+        self.record_unread(report);
         let lost = vec![0; self.layout.scheme().columns()];
         let mut scrub = ZoneScrub { zone, report, lost };
         let mut next = 0;
@@ -102,7 +102,7 @@ impl ScrubUnits for Core {
             next = scrubbed;
             self.give_way(begun, commands).await;
         }
-        self.note_unread(report);
+        self.record_unread(report);
         Ok(())
     }
 }
@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// Records the slots without a drive.
-    fn note_unread(&self, report: &mut ScrubReport) {
+    fn record_unread(&self, report: &mut ScrubReport) {
         report.unread = report.unread.union(self.state.borrow().missing());
     }
 
@@ -243,13 +243,13 @@ impl Core {
                 scrub.report.damaged += 1;
                 scrub.report.left += 1;
             }
-            Again::Unread => self.note_failed_read(scrub, column),
+            Again::Unread => self.count_failed_read(scrub, column),
         }
         Ok(None)
     }
 
     /// Counts a block that was not read; all of a lost column are unread.
-    fn note_failed_read(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
+    fn count_failed_read(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
         if !self.state.borrow().lost_columns(scrub.zone).contains(column) {
             mark(Mark::ZonedScrubReadFailed);
             scrub.report.failed_reads += 1;
@@ -288,8 +288,8 @@ impl Core {
     ) -> Result<(), StopReason> {
         let Some(block) = self.rebuilt(scrub.zone, column, at).await else {
             match self.is_lost(scrub.zone, column, at).await {
-                true => self.note_lost(scrub, column),
-                false => self.note_failed_read(scrub, column),
+                true => self.count_lost_block(scrub, column),
+                false => self.count_failed_read(scrub, column),
             }
             return Ok(());
         };
@@ -344,7 +344,7 @@ impl Core {
     }
 
     /// Counts a block that cannot be rebuilt; for its member, only if no scrub has found it before.
-    fn note_lost(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
+    fn count_lost_block(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
         mark(Mark::ZonedScrubLost);
         scrub.report.unrepairable += 1;
         scrub.lost[column.index()] += 1;

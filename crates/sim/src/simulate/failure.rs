@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct Failure {
     /// Message of the failed check.
     pub message: String,
-    /// Place of the check in the code as `file:line`, if [`note_panics`] was called.
+    /// Place of the check in the code as `file:line`, if [`record_panics`] was called.
     pub place: String,
     /// Number of the life, from 1 on; 0 while the array was created.
     pub life: usize,
@@ -54,7 +54,7 @@ thread_local! {
 }
 
 /// Records the places of panics in histories instead of printing them. Other panics print as ever.
-pub fn note_panics() {
+pub fn record_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let others = std::panic::take_hook();

@@ -26,7 +26,7 @@ pub mod scenario;
 mod shrink;
 mod zoned;
 
-pub use failure::{Failure, note_panics};
+pub use failure::{Failure, record_panics};
 pub use generate::{Mix, generate};
 pub use run::{Tally, is_possible, run};
 pub use scenario::{Layout, Scenario, TraceError, vary};

@@ -25,7 +25,7 @@ use zoneweave_raid::instrument::marks::INSTRUMENTED;
 use zoneweave_raid::instrument::mutants::Mutant;
 use zoneweave_sim::simulate::exhaustive::{Space, StateName};
 use zoneweave_sim::simulate::{
-    Failure, Layout, Mix, Scenario, generate, is_possible, note_panics, run as run_one, shrink,
+    Failure, Layout, Mix, Scenario, generate, is_possible, record_panics, run as run_one, shrink,
 };
 
 use crate::error::CliError;
@@ -163,7 +163,7 @@ fn parse_mutant(name: &str) -> Result<Mutant, String> {
 }
 
 pub(crate) fn run(request: &Simulate, output: &Output) -> Result<Exit, CliError> {
-    note_panics();
+    record_panics();
     match (&request.verb, &request.scenario) {
         (Some(Verb::Marks(check)), _) => marks::check(check, output),
         (Some(Verb::KillTable(table)), _) => kill_table::run(table, output),

@@ -111,7 +111,7 @@ fn queue_write(core: &Core, lba: Lba, data: &[Bytes], request: Request) -> Ticke
         // By its first block: the blocks of a request stay together.
         let lifetime = state.lifetime_of_write(lba, blocks);
         let class = state.writes.user.class_of(blocks, lifetime);
-        state.writes.user.note_asked(blocks);
+        state.writes.user.record_request(blocks);
         state.writes.user.fua += u64::from(fua);
         let seed = state.array.seed;
         let pieces = data.iter().flat_map(|piece| {

@@ -155,7 +155,7 @@ impl State {
     }
 
     /// Records, during recovery, that valid blocks of a segment with unknown addresses are lost.
-    pub(in crate::log) fn note_unaccounted(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn record_unaccounted(&mut self, slot: SegmentSlot) {
         if self.recovering.is_some() {
             mark(Mark::Unaccounted);
             let segment = self.segments[slot].id;
@@ -285,7 +285,7 @@ impl State {
         assert!(self.mapping.index.holds(page) || !self.is_away(page), "page {} is away", page.0);
         let before = self.mapping.index.set(lba, to);
         if let Some(pba) = to {
-            self.note_mapped(self.space.place(pba).slot);
+            self.record_mapped(self.space.place(pba).slot);
             self.count_in(pba);
         }
         if let Some(pba) = before {

@@ -79,7 +79,7 @@ impl Mapping {
     }
 
     /// Records that a page is invalid; returns whether that is new.
-    fn note_absent_unreadable(&mut self) -> bool {
+    fn mark_absent_failed(&mut self) -> bool {
         self.absent.as_mut().is_some_and(|absent| !std::mem::replace(&mut absent.failed, true))
     }
 
@@ -281,7 +281,7 @@ impl State {
     }
 
     /// Records that pages are present; if all are, drops the state of absent pages.
-    fn note_present(&mut self, pages: &[Page]) {
+    fn mark_present(&mut self, pages: &[Page]) {
         let Some(absent) = self.mapping.absent.as_mut().filter(|absent| !absent.failed) else {
             return;
         };
@@ -369,7 +369,7 @@ async fn read_on(core: &Rc<Core>) {
         let more = core.state.borrow_mut().enter_deferred_without_page(entered);
         match more {
             Some(group) => entered = group,
-            None => core.state.borrow_mut().note_present(&[]),
+            None => core.state.borrow_mut().mark_present(&[]),
         }
         core.changed.open();
         core.handle.yield_now().await;
@@ -407,10 +407,10 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
     let reading = async move {
         let read = enter_all(&inner, &pages).await;
         if read.is_ok() {
-            inner.state.borrow_mut().note_present(&pages);
+            inner.state.borrow_mut().mark_present(&pages);
         } else {
             mark(Mark::PageUnreadable);
-            let is_news = |state: &mut State| state.mapping.note_absent_unreadable();
+            let is_news = |state: &mut State| state.mapping.mark_absent_failed();
             checkpoint::give_up(&inner, is_news).await;
         }
         if let Some(absent) = &mut inner.state.borrow_mut().mapping.absent {

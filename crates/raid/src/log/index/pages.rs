@@ -72,10 +72,10 @@ pub(in crate::log) async fn enter_pages(
             mark(Mark::PageUnclear);
             for Known { lba, sequence, pba, lost } in look_up(core, some).await? {
                 if remember {
-                    partition.note_exact(lba);
+                    partition.mark_exact(lba);
                 }
                 if lost {
-                    partition.note_lost(pba);
+                    partition.mark_lost(pba);
                 }
                 partition.add(&mut core.state.borrow_mut(), lba, sequence, pba);
             }
@@ -117,10 +117,10 @@ fn enter_page(
         match meets {
             Meets::LeftOut | Meets::Missing => {
                 if meets == Meets::Missing {
-                    partition.note_promised(lba);
+                    partition.record_promised(lba);
                 }
                 if !mutant(Mutant::LeftOutEntryForgotten) {
-                    partition.note_written(lba);
+                    partition.mark_written(lba);
                 }
                 return;
             }
@@ -249,7 +249,7 @@ pub(in crate::log) async fn look_up_for_weak(
         }
         for some in unclear.chunks(LOOKED_UP) {
             for Known { lba, sequence, .. } in look_up(core, some).await? {
-                partition.note_exact(lba);
+                partition.mark_exact(lba);
                 partition.bound(lba, sequence);
             }
         }

@@ -106,14 +106,14 @@ impl Partition {
 
     /// Records that a block was written before the page that maps it, wherever its newest version
     /// is. A settled segment may hold an older one that the page lacks, and a weak trim hides that.
-    pub(super) fn note_written(&mut self, lba: Lba) {
+    pub(super) fn mark_written(&mut self, lba: Lba) {
         if self.sequences.get(lba) == Sequence::NONE {
             self.sequences.set(lba, Sequence::FIRST);
         }
     }
 
     /// Records that some stripe must hold a version of this block.
-    pub(super) fn note_promised(&mut self, lba: Lba) {
+    pub(super) fn record_promised(&mut self, lba: Lba) {
         let part = self.start..self.end;
         assert!(part.contains(&lba.0), "block {lba} is not in {part:?}");
         self.promised.push(lba);
@@ -131,12 +131,12 @@ impl Partition {
     }
 
     /// Records that a copy marks a lost block.
-    pub(super) fn note_lost(&mut self, pba: Pba) {
+    pub(super) fn mark_lost(&mut self, pba: Pba) {
         self.lost.insert(pba);
     }
 
     /// Records that the exact sequence of a page's entry is known.
-    pub(super) fn note_exact(&mut self, lba: Lba) {
+    pub(super) fn mark_exact(&mut self, lba: Lba) {
         self.exact.insert(lba);
     }
 
@@ -170,7 +170,7 @@ impl Partition {
             Some(other) => {
                 let preferred = rank(state, pba) > rank(state, other);
                 mark_if(Mark::EqualCopyPreferred, || preferred && sequence > Sequence::NONE);
-                self.note_twin(lba, sequence, if preferred { other } else { pba });
+                self.record_duplicate(lba, sequence, if preferred { other } else { pba });
                 if !preferred {
                     return;
                 }
@@ -181,7 +181,7 @@ impl Partition {
         state.mapping.index.set(lba, Some(pba));
     }
 
-    fn note_twin(&mut self, lba: Lba, sequence: Sequence, pba: Pba) {
+    fn record_duplicate(&mut self, lba: Lba, sequence: Sequence, pba: Pba) {
         if !self.twins_full && !self.lost.contains(&pba) {
             self.equal.push((lba, sequence, pba));
             self.twins_full = self.equal.len() >= Duplicates::MOST;

@@ -107,7 +107,7 @@ impl State {
 
 impl Core {
     /// Records that a zone of a member cannot be used any more.
-    pub(in crate::log) fn note_lost_zone(self: &Rc<Self>, column: Column) {
+    pub(in crate::log) fn record_lost_zone(self: &Rc<Self>, column: Column) {
         self.state.borrow_mut().array.members[column.index()].lost_zones += 1;
         self.fail_if_worn_out(column);
     }

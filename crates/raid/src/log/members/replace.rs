@@ -119,7 +119,7 @@ impl State {
             self.array.fua_always = true;
         }
         self.array.put_member(column, member);
-        self.registry.dead.note_replaced(column);
+        self.registry.dead.record_replaced(column);
         self.array.membership_dirty = true;
         // Open segments lack the new column: later stripes go to segments that have it.
         for slot in self.writes.open_segments() {

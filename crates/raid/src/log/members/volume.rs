@@ -53,7 +53,7 @@ impl ArrayVolume for Core {
     }
 
     fn errors_counted(&self) {
-        self.note_faults();
+        self.schedule_fault_record();
     }
 }
 

@@ -317,7 +317,7 @@ async fn repaired(
         rebuilt = block;
         is_verdict &= are_answers;
     }
-    note_repair(core, place, read, rebuilt, is_verdict)
+    count_repair(core, place, read, rebuilt, is_verdict)
 }
 
 /// The block of a place, if it is intact.
@@ -353,7 +353,7 @@ fn verified(core: &Core, data: &[u8], oob: &[u8], place: BlockPlace) -> Option<B
 
 /// Counts a missing, unreadable or damaged block, and takes the reconstructed one for it. Without
 /// one, it is lost only if that `is_verdict`: a drive whose path is down may yet return it.
-fn note_repair(
+fn count_repair(
     core: &Rc<Core>,
     place: BlockPlace,
     read: Option<Result<(), Status>>,
@@ -376,10 +376,10 @@ fn note_repair(
             is_readable: matches!(read, Some(Ok(_))),
         };
         let fate = if rebuilt.is_some() { Fate::Restored } else { Fate::Lost };
-        state.note_damage(place.slot, block, fate);
+        state.count_damage(place.slot, block, fate);
         drop(state);
         core.changed.open();
-        core.note_faults();
+        core.schedule_fault_record();
     }
     let rebuilt = rebuilt?;
     let identity = BlockIdentity::decode(&rebuilt.coded)?;

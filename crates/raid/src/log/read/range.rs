@@ -73,7 +73,7 @@ async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
 }
 
 /// Lists a lost block. One on a drive that is away is not lost yet.
-fn note_loss(core: &Core, lba: Lba, place: BlockPlace, is_on_record: bool) {
+fn record_loss(core: &Core, lba: Lba, place: BlockPlace, is_on_record: bool) {
     let mut state = core.state.borrow_mut();
     let segment = &state.segments[place.slot];
     let offset = segment.geometry.offset_of(place.block);
@@ -81,7 +81,7 @@ fn note_loss(core: &Core, lba: Lba, place: BlockPlace, is_on_record: bool) {
         let known = state.array.lost.lose(lba);
         drop(state);
         if !known {
-            core.note_faults();
+            core.schedule_fault_record();
         }
     }
 }
@@ -96,7 +96,7 @@ fn contents(
     let lost = |block: &FoundBlock| block.identity.kind == ContentKind::Lost;
     mark_if(Mark::LostBlockRefused, || found.as_ref().is_some_and(lost));
     if found.as_ref().is_none_or(lost) {
-        note_loss(core, lba, place, found.is_some());
+        record_loss(core, lba, place, found.is_some());
     }
     let found = found.filter(|block| {
         let ours = block.identity.lba == lba || mutant(Mutant::MisdirectedBlockAccepted);

@@ -105,7 +105,7 @@ impl State {
     }
 
     /// Counts a block relocated out of a segment, which may be free by now.
-    pub(in crate::log) fn note_moved(&mut self, from: SegmentSlot) {
+    pub(in crate::log) fn count_moved(&mut self, from: SegmentSlot) {
         if self.segments.get(from).is_some() {
             self.class_counters(from).moved_blocks += 1;
         }

@@ -54,7 +54,7 @@ impl State {
     }
 
     /// Records the lifetime of a short-lived segment of users.
-    pub(super) fn note_lifespan(&mut self, slot: SegmentSlot) {
+    pub(super) fn record_lifespan(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         if segment.stream == StreamKind::User && segment.lifetime == Lifetime::Short {
             assert!(

@@ -138,9 +138,9 @@ impl State {
             segment.life.die();
             let blocks = segment.geometry.data_blocks();
             let death = self.death_of(*slot);
-            self.note_freed(*slot);
+            self.record_freed(*slot);
             self.class_counters(*slot).freed_blocks += blocks;
-            self.note_lifespan(*slot);
+            self.record_lifespan(*slot);
             self.forget_moves(*slot);
             self.registry.dead.bury(death.clone());
             self.registry.roster.bury(death.generation);
@@ -168,7 +168,7 @@ impl State {
 
     /// Marks deaths as recorded: no crash brings these segments back, so a rebuild need not wait
     /// for them. Returns `true` if a task may be waiting for that.
-    fn note_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
+    fn mark_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
         for (slot, _) in buried {
             self.segments[*slot].life.record_death();
         }
@@ -199,7 +199,7 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
     if record && core.superblock.commit(core, RecordBody::Deaths(deaths)).await.is_err() {
         return false;
     }
-    if core.state.borrow_mut().note_deaths_recorded(&buried) {
+    if core.state.borrow_mut().mark_deaths_recorded(&buried) {
         core.changed.open();
     }
     let mut here = Vec::new();
@@ -269,7 +269,7 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     if early {
         let mut state = core.state.borrow_mut();
         let generation = state.segments[slot].generation;
-        state.registry.dead.note_freed(generation, ColumnSet::default());
+        state.registry.dead.record_freed(generation, ColumnSet::default());
     }
     let columns = zones.iter().enumerate();
     let resets = columns.filter_map(|(column, zone)| Some((Column::of(column), (*zone)?)));
@@ -323,12 +323,12 @@ async fn free_zones(core: &Rc<Core>, slot: SegmentSlot) -> bool {
             mark(Mark::MemberLostWhileFreeing);
         }
     }
-    state.registry.dead.note_freed(segment.generation, lost.iter().copied().collect());
+    state.registry.dead.record_freed(segment.generation, lost.iter().copied().collect());
     state.registry.seals.remove(&segment.id);
     state.counters.segments_reclaimed += 1;
     mark(Mark::SegmentFreed);
     drop(state);
-    lost.into_iter().for_each(|column| core.note_lost_zone(column));
+    lost.into_iter().for_each(|column| core.record_lost_zone(column));
     core.changed.open();
     true
 }

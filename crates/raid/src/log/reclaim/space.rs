@@ -246,7 +246,12 @@ impl State {
     }
 
     /// Records that a stripe is about to be written.
-    pub(in crate::log) fn note_pace(&mut self, kind: StreamKind, slot: SegmentSlot, blocks: u64) {
+    pub(in crate::log) fn record_stripe(
+        &mut self,
+        kind: StreamKind,
+        slot: SegmentSlot,
+        blocks: u64,
+    ) {
         let blocks = self.writes.room_for(&self.segments[slot], blocks);
         let share = self.level().users_share();
         let segment = self.writes.relocation_shape().data_blocks();

@@ -45,11 +45,11 @@ pub(super) async fn reset_dead(core: &Rc<Core>) -> Result<(), StopReason> {
         } else {
             mark(Mark::DeadZoneNotReset);
             // It may hold a copy of a segment that is alive now and dies later.
-            core.state.borrow_mut().registry.note_unclear(column);
-            core.note_lost_zone(column);
+            core.state.borrow_mut().registry.mark_unclear(column);
+            core.record_lost_zone(column);
         }
     }
     core.flush_members().await?;
-    core.state.borrow_mut().registry.dead.note_reset(&reset);
+    core.state.borrow_mut().registry.dead.record_reset(&reset);
     Ok(())
 }

@@ -78,7 +78,7 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         LastGroup { found, rows: &last, scans: &scans, chunks: &chunks, verdicts: &verdicts };
     if known.is_none() && group.may_have_counted(core).await {
         mark(Mark::DiscardedMayHaveCounted);
-        core.state.borrow_mut().note_unaccounted(slot);
+        core.state.borrow_mut().record_unaccounted(slot);
     }
     let counts: Vec<bool> = verdicts.iter().map(|verdict| *verdict != Verdict::Discarded).collect();
     let resolved = resolve_group(core, slot, last.clone(), &scans, &counts).await;

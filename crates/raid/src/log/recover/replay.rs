@@ -74,7 +74,7 @@ pub(super) async fn build_index(
             weak.weigh(core, &mut partition).await?;
             let mut state = core.state.borrow_mut();
             state.leave_absent(partition.sequences, deferred, &pages);
-            note_numbers(&mut state);
+            set_ceilings(&mut state);
             return Ok(weak.candidates());
         }
     }
@@ -101,7 +101,7 @@ pub(super) async fn build_index(
     let mut state = core.state.borrow_mut();
     twins.free_segments(&mut state);
     count_valid(&mut state, counted);
-    note_numbers(&mut state);
+    set_ceilings(&mut state);
     Ok(weak.candidates())
 }
 
@@ -238,7 +238,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     if decoded.is_none() {
         mark(Mark::TombstoneUnreadable);
-        state.note_unaccounted(place.slot);
+        state.record_unaccounted(place.slot);
     }
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }
@@ -318,7 +318,7 @@ fn enter_entries(
     tombstones
 }
 
-fn note_numbers(state: &mut State) {
+fn set_ceilings(state: &mut State) {
     if mutant(Mutant::SequenceRestarts) {
         state.writes.next_sequence = Sequence::FIRST;
     }

@@ -31,13 +31,13 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 pub(in crate::log) fn begin(core: &Core) {
     core.recorder.set(Recorder::Idle);
     if is_due(core) {
-        core.note_faults();
+        core.schedule_fault_record();
     }
 }
 
 impl Core {
     /// Has faults recorded, if no task is about to do so.
-    pub(in crate::log) fn note_faults(&self) {
+    pub(in crate::log) fn schedule_fault_record(&self) {
         if self.recorder.get() == Recorder::Idle
             && !self.closing.get()
             && let Some(core) = self.this.upgrade()
@@ -129,7 +129,7 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), StopReason> {
         state.array.forget_faults(&seen, &members);
         state.forget_damage();
     }
-    core.note_faults();
+    core.schedule_fault_record();
     Ok(())
 }
 

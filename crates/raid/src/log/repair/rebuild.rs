@@ -182,8 +182,8 @@ async fn finish_segment(
         }
     }
     if is_member && reset.is_err() {
-        core.state.borrow_mut().registry.note_unclear(column);
-        core.note_lost_zone(column);
+        core.state.borrow_mut().registry.mark_unclear(column);
+        core.record_lost_zone(column);
     }
     core.changed.open();
 }
@@ -204,7 +204,7 @@ async fn rebuild_segment(
         state.array.stopped.is_none() && !state.segments[slot].has_no_summary()
     };
     if is_of_drive {
-        core.note_write(column, device, before, result);
+        core.record_write(column, device, before, result);
     }
     result
 }
@@ -393,8 +393,8 @@ fn metadata(
         // The rest of its stripe has no redundancy left.
         let offset = state.segments[place.slot].geometry.offset_of(place.block);
         let hole = DamagedBlock { column: place.column, offset, is_readable: false };
-        state.note_damage(place.slot, hole, Fate::Lost);
-        core.note_faults();
+        state.count_damage(place.slot, hole, Fate::Lost);
+        core.schedule_fault_record();
     }
     record.encode(seed, block, found && scheme.is_data(role))
 }

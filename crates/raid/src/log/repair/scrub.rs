@@ -193,7 +193,7 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
     // If the superblock moved to the other zone meanwhile, the old one would seem to have lost its
     // records.
     let held = core.superblock.hold().await;
-    note_unread(core, report);
+    record_unread(core, report);
     for column in columns {
         let (Some(device), Some(zones)) = (core.device(column), core.superblock.zones(column))
         else {
@@ -284,7 +284,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         let segment = &state.segments[slot];
         assert!(segment.is_busy(), "segment {} is scrubbed without a claim", segment.id);
     }
-    note_unread(core, report);
+    record_unread(core, report);
     let before = report.damaged + report.parity_mismatches;
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
@@ -310,13 +310,13 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         row = group.end;
     }
     // A drive that was lost meanwhile.
-    note_unread(core, report);
+    record_unread(core, report);
     report.damaged + report.parity_mismatches > before
 }
 
 /// Records the slots without a drive. A member that is evicted loses its columns in all segments,
 /// so the segments do not show which were not read.
-fn note_unread(core: &Core, report: &mut ScrubReport) {
+fn record_unread(core: &Core, report: &mut ScrubReport) {
     let columns: Vec<_> = core.state.borrow().array.scheme().iter().collect();
     for column in columns.into_iter().filter(|column| core.device(*column).is_none()) {
         mark(Mark::ScrubIncomplete);
@@ -326,7 +326,7 @@ fn note_unread(core: &Core, report: &mut ScrubReport) {
 
 /// Counts damaged blocks of a column. Nothing is counted for a member that failed meanwhile, as all
 /// of it is lost. Relocation finds out which of the blocks cannot be restored.
-fn note_damage(
+fn count_damage(
     core: &Core,
     slot: SegmentSlot,
     column: Column,
@@ -341,10 +341,10 @@ fn note_damage(
     let mut state = core.state.borrow_mut();
     for block in blocks {
         assert!(block.column == column, "{block:?} is not of {column}");
-        state.note_damage(slot, block, Fate::Restored);
+        state.count_damage(slot, block, Fate::Restored);
     }
     drop(state);
-    core.note_faults();
+    core.schedule_fault_record();
 }
 
 async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubReport) {
@@ -356,7 +356,7 @@ async fn scrub_headers(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         if let Err(why) = read_header(core, column, zone.zone).await {
             let is_readable = why == NoHeader::Damaged;
             let header = DamagedBlock { column, offset: ZoneOffset(0), is_readable };
-            note_damage(core, slot, column, vec![header], report);
+            count_damage(core, slot, column, vec![header], report);
         }
     }
 }
@@ -366,7 +366,7 @@ async fn scrub_filler(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRepo
     for column in columns {
         let (damaged, blocks) = spans::damaged_filler(core, slot, column).await;
         report.blocks += blocks;
-        note_damage(core, slot, column, damaged, report);
+        count_damage(core, slot, column, damaged, report);
     }
 }
 
@@ -381,7 +381,7 @@ async fn scrub_index_runs(core: &Rc<Core>, slot: SegmentSlot, span: u32, report:
         for copy in 0..copies {
             report.blocks += u64::from(blocks);
             let damaged = spans::damaged_blocks(core, slot, span, column, copy).await;
-            note_damage(core, slot, column, damaged, report);
+            count_damage(core, slot, column, damaged, report);
         }
     }
 }
@@ -450,7 +450,7 @@ async fn scrub_group(
                 }
             }
         }
-        note_damage(core, slot, column, damaged, report);
+        count_damage(core, slot, column, damaged, report);
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
         let matches = parity_matches(core.code(scheme), blocks);

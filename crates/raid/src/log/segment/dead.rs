@@ -180,7 +180,7 @@ impl Deaths {
     }
 
     /// Records that zones were durably reset.
-    pub(in crate::log) fn note_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
+    pub(in crate::log) fn record_reset(&mut self, zones: &BTreeSet<(Column, ZoneId)>) {
         for remains in self.named.values_mut() {
             for (column, remains) in remains.iter_mut().enumerate() {
                 if matches!(*remains, Remains::In(zone) if zones.contains(&(Column::of(column), zone)))
@@ -193,7 +193,7 @@ impl Deaths {
     }
 
     /// Records that the zones of a segment were durably reset, except on some columns.
-    pub(in crate::log) fn note_freed(&mut self, generation: Generation, but: ColumnSet) {
+    pub(in crate::log) fn record_freed(&mut self, generation: Generation, but: ColumnSet) {
         let remains = self.named.get_mut(&generation).into_iter().flatten();
         for (column, remains) in remains.enumerate() {
             if matches!(remains, Remains::In(_)) && !but.contains(Column::of(column)) {
@@ -204,7 +204,7 @@ impl Deaths {
     }
 
     /// Records that a slot has another drive, or the same one again, erased.
-    pub(in crate::log) fn note_replaced(&mut self, column: Column) {
+    pub(in crate::log) fn record_replaced(&mut self, column: Column) {
         self.named.values_mut().for_each(|remains| remains[column.index()] = Remains::Nothing);
         self.drop_done();
     }
@@ -328,9 +328,9 @@ mod tests {
         assert_eq!(settled(&records, &[(1, 1)]), Deaths::default());
         let mut deaths = Deaths::default();
         deaths.bury(anywhere);
-        deaths.note_freed(Generation(4), ColumnSet::default());
+        deaths.record_freed(Generation(4), ColumnSet::default());
         assert!(deaths.contains(Generation(4)), "no reset of its zones tells where else it is");
-        deaths.note_replaced(Column(0));
+        deaths.record_replaced(Column(0));
         assert_eq!(deaths, Deaths::default());
     }
 
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(deaths.records(), [unnamed()]);
         assert_eq!(settled(&old, &[]), Deaths::default());
         deaths.find(Generation(4), 2, Column(1), ZoneId(3));
-        deaths.note_reset(&[(Column(1), ZoneId(3))].into());
+        deaths.record_reset(&[(Column(1), ZoneId(3))].into());
         assert_eq!(deaths.records(), [unnamed()]);
     }
 
@@ -366,13 +366,13 @@ mod tests {
     fn a_death_goes_with_the_last_zone_that_is_reset() {
         let mut deaths = Deaths::default();
         deaths.bury(death(4, [7, 8]));
-        deaths.note_freed(Generation(4), [Column(1)].into_iter().collect());
+        deaths.record_freed(Generation(4), [Column(1)].into_iter().collect());
         let left =
             Death { remains: vec![Remains::Nothing, Remains::In(ZoneId(8))], ..death(4, [7, 8]) };
         assert_eq!(deaths.records(), [RecordBody::Deaths(vec![left])]);
-        deaths.note_reset(&[(Column(0), ZoneId(8)), (Column(1), ZoneId(7))].into());
+        deaths.record_reset(&[(Column(0), ZoneId(8)), (Column(1), ZoneId(7))].into());
         assert!(deaths.contains(Generation(4)));
-        deaths.note_reset(&[(Column(1), ZoneId(8))].into());
+        deaths.record_reset(&[(Column(1), ZoneId(8))].into());
         assert_eq!(deaths, Deaths::default());
     }
 

@@ -48,7 +48,7 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
             let Some(device) = device else { return Some(column) };
             let before = core.failures_before(column);
             let written = device.write(ZoneAddress::new(zone, 0), payload, true).await.map(|_| ());
-            core.note_write(column, &device, before, written);
+            core.record_write(column, &device, before, written);
             written.is_err().then_some(column)
         })
     });

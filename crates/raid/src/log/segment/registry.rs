@@ -63,7 +63,7 @@ impl Registry {
 
 impl Registry {
     /// Records that a drive has a zone that may belong to any segment older than its membership.
-    pub(in crate::log) fn note_unclear(&mut self, column: Column) {
+    pub(in crate::log) fn mark_unclear(&mut self, column: Column) {
         self.unclear = self.unclear.with(column);
     }
 }

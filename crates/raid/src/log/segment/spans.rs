@@ -87,7 +87,7 @@ async fn write_runs(
             let end = ZoneAddress { zone, offset: geometry.end() };
             result = fill_up(core, &*device, column, end).await;
         }
-        core.note_write(column, &device, before, result);
+        core.record_write(column, &device, before, result);
         result.is_err().then_some(column)
     });
     futures_util::future::join_all(writes).await.into_iter().flatten().next()
@@ -230,13 +230,13 @@ async fn read_copy(
     let payload = core.read_zone(holder, at, blocks).await.ok()?;
     let entries = decode_copy(&payload, &expected);
     if entries.is_none() {
-        note_damaged_copy(core, slot, holder, at, &payload, &expected);
+        count_damaged_copy(core, slot, holder, at, &payload, &expected);
     }
     entries
 }
 
 /// Counts the damaged blocks of a copy. Another copy is used; a scrub renews this one.
-fn note_damaged_copy(
+fn count_damaged_copy(
     core: &Core,
     slot: SegmentSlot,
     column: Column,
@@ -249,11 +249,11 @@ fn note_damaged_copy(
         if !expected.is_at(number, &block, &payload.block_oob(number as usize)) {
             let offset = at.offset.plus(BlockCount(number));
             let damaged = DamagedBlock { column, offset, is_readable: true };
-            state.note_damage(slot, damaged, Fate::Found);
+            state.count_damage(slot, damaged, Fate::Found);
         }
     }
     drop(state);
-    core.note_faults();
+    core.schedule_fault_record();
 }
 
 /// Whether a column that a drive has in a zone, while its segment lacks it, has its chunks in the

@@ -207,15 +207,15 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         Origin::Checkpoint { piece } => return state.place_piece(piece, pba),
         Origin::Relocation { from } if pending.kind == ContentKind::Mapping => {
             state.counters.relocated_blocks += 1;
-            state.note_moved(state.space.place(from).slot);
+            state.count_moved(state.space.place(from).slot);
             return state.move_page(pending.lba, from, pba);
         }
         Origin::User => {
             state.counters.user_blocks_written += 1;
-            state.writes.user.returning.note_answered();
-            state.checkpoints.note_written();
+            state.writes.user.returning.record_answer();
+            state.checkpoints.count_written();
             if let Some(offload) = &mut state.mapping.offload {
-                offload.note_written(1);
+                offload.record_write(1);
             }
             let newest = state.writes.inflight.end_write(pending.lba, Some(pending.sequence));
             mark_if(Mark::OvertakenByNewer, || !newest);
@@ -223,7 +223,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
         }
         Origin::Relocation { from } => {
             state.counters.relocated_blocks += 1;
-            state.note_moved(state.space.place(from).slot);
+            state.count_moved(state.space.place(from).slot);
             let unchanged = state.mapping.index.get(pending.lba) == Some(from);
             mark_if(Mark::MoveOvertaken, || !unchanged);
             unchanged || mutant(Mutant::MoveIgnoresIndex)
@@ -243,7 +243,7 @@ fn apply_data(state: &mut State, pending: &PendingData, pba: Pba) {
 fn apply_trim(state: &mut State, trim: &PendingTrim, pba: Pba) {
     let extent = trim.extent;
     if let (Origin::User, Some(offload)) = (trim.origin, &mut state.mapping.offload) {
-        offload.note_written(2 + extent.blocks / state.mapping.index.page_entries());
+        offload.record_write(2 + extent.blocks / state.mapping.index.page_entries());
     }
     let (end, capacity) = (extent.lba.0 + extent.blocks, state.array.config.log().volume_blocks);
     assert!(end <= capacity, "a trim up to block {end} of {capacity} was written");

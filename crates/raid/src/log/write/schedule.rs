@@ -111,7 +111,7 @@ impl State {
         }
         match self.next_stripe(kind) {
             Some(ready) if ready.early && self.writes.stream(kind).returning.are_awaited() => {
-                self.writes.stream_mut(kind).returning.note_yield();
+                self.writes.stream_mut(kind).returning.record_yield();
                 Step::LetRun
             }
             Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
@@ -288,7 +288,7 @@ impl State {
             .collect();
         let stream = self.writes.stream_mut(kind);
         stream.took_turn(lane, class, &behind);
-        stream.returning.note_taken(ahead, !early);
+        stream.returning.record_taken(ahead, !early);
         mark_if(Mark::StripeNarrow, || stream.lane(lane).class.chunk == ChunkClass::Narrow);
         // While any durable write waits, all stripes are durable: cheap, and never insufficient.
         let fua = always || stream.fua > 0;
@@ -298,7 +298,7 @@ impl State {
         assert!(taken > 0, "a stripe of {kind:?} without blocks");
         let blocks: Vec<_> = queue.drain(..taken).collect();
         let left = queue.len();
-        stream.note_lone(lone, left);
+        stream.record_lone(lone, left);
         let oldest = blocks.iter().map(PendingBlock::oldest_sequence).min();
         let oldest = oldest.unwrap_or(Sequence::MAX);
         let segment = &mut self.segments[slot];
@@ -310,7 +310,7 @@ impl State {
             "segment {} has {stripes} stripes in flight",
             segment.id
         );
-        self.note_pace(kind, slot, full as u64);
+        self.record_stripe(kind, slot, full as u64);
         self.writes.drain.begin(full as u64, now);
         StripePlan { slot, stripe, class, blocks, fua }
     }

@@ -279,9 +279,9 @@ impl Stream {
     }
 
     /// Records that users requested a write of so many blocks.
-    pub(in crate::log) fn note_asked(&mut self, blocks: u64) {
+    pub(in crate::log) fn record_request(&mut self, blocks: u64) {
         assert!(blocks > 0, "a write of no blocks was admitted");
-        self.returning.note_asked(blocks);
+        self.returning.record_request(blocks);
         let smaller = self.request_blocks - self.request_blocks.div_ceil(REQUESTS_REMEMBERED);
         self.request_blocks = smaller.max(blocks);
     }
@@ -293,7 +293,7 @@ impl Stream {
     }
 
     /// Records whether a stripe is a lone write, and how many blocks of that write are left.
-    pub(super) fn note_lone(&mut self, lone: bool, left: usize) {
+    pub(super) fn record_lone(&mut self, lone: bool, left: usize) {
         self.lone = if lone { self.lone.saturating_add(1) } else { 0 };
         self.lone_left = if lone { left } else { 0 };
     }

@@ -155,7 +155,7 @@ impl Core {
                 misplaced.insert(at, self.block_at(readable, zone, column, at));
             }
         }
-        self.note_junk(zone, column, own.write_pointer, end, misplaced);
+        self.record_junk(zone, column, own.write_pointer, end, misplaced);
         let device = self.state.borrow().array.members[column.index()].device.clone();
         if let (Some(device), false) = (device, behind.is_empty()) {
             let first = own.write_pointer.max(start);
@@ -208,7 +208,7 @@ impl Core {
 
     /// Records what a column holds behind the readable part, and the blocks whose places hold
     /// something else.
-    fn note_junk(
+    fn record_junk(
         &self,
         zone: u32,
         column: Column,

@@ -111,7 +111,7 @@ impl Core {
             let part = part_of(&payload, next - at.offset.0, length);
             let before = self.failures_before(column);
             let result = device.write(ZoneAddress::new(at.zone, next), part, false).await;
-            self.note_chunk(column, device, before, result.map(|_| ()));
+            self.record_chunk_write(column, device, before, result.map(|_| ()));
             let Err(status) = result else {
                 next += length;
                 continue;
@@ -163,7 +163,7 @@ impl Core {
         if device.geometry().volatile_cache {
             let flushed = device.flush().await;
             let failed = flushed.is_err();
-            self.note_flush(column, device, flushed);
+            self.record_flush(column, device, flushed);
             if failed {
                 return;
             }

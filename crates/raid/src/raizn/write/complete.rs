@@ -126,7 +126,7 @@ impl Core {
         let members = self.state.borrow().array.writable_members();
         let flushed = |(column, _): &&(Column, _)| columns.contains(*column);
         let flushes = members.iter().filter(flushed).map(|(column, device)| async move {
-            self.note_flush(*column, device, device.flush().await);
+            self.record_flush(*column, device, device.flush().await);
         });
         join_all(flushes).await;
     }

@@ -62,7 +62,7 @@ impl Core {
                     let payload = log_payload(self.seed, &*device, &records);
                     let at = ZoneAddress::new(zone, at);
                     if self.write_in_tries(column, &device, at, payload).await {
-                        self.note_logged(&records, column);
+                        self.mark_unflushed(&records, column);
                     }
                     self.changed.open();
                     self.written(records.into_iter().filter_map(|record| record.operation));
@@ -72,7 +72,7 @@ impl Core {
     }
 
     /// Records that a member has to be flushed for the zones of these records.
-    fn note_logged(&self, records: &[LogWrite], column: Column) {
+    fn mark_unflushed(&self, records: &[LogWrite], column: Column) {
         let mut state = self.state.borrow_mut();
         for operation in records.iter().filter_map(|record| record.operation.as_ref()) {
             let logical = &mut state.logical[operation.zone as usize];

@@ -222,7 +222,7 @@ impl Drives {
     /// # Panics
     ///
     /// If the drive has never had a fault.
-    pub(crate) fn note_orphans(&mut self, slot: usize, orphans: u32) {
+    pub(crate) fn record_orphans(&mut self, slot: usize, orphans: u32) {
         let drive = &mut self.in_slots[slot];
         assert!(
             orphans == 0 || drive.damaged > 0 || drive.struck || drive.is_worn(&self.shape),
@@ -347,7 +347,7 @@ impl Drives {
     }
 
     /// Records the result of a recovery for the drives in service.
-    pub(crate) fn note_seen(&mut self, seen: &Rc<Seen>) {
+    pub(crate) fn record_seen(&mut self, seen: &Rc<Seen>) {
         for (slot, drive) in self.in_slots.iter_mut().enumerate() {
             if !self.out.contains(&slot) {
                 drive.seen = Some(seen.clone());

@@ -41,7 +41,7 @@ impl Actor {
             Action::Readd => self.readd().await,
             Action::Resume => {
                 let resumed = self.volume.resume_rebuild().await;
-                self.note_rebuild(resumed);
+                self.record_rebuild(resumed);
             }
             Action::Scrub => self.scrub().await,
             Action::Pull { slot, too_many, forgetting } => {
@@ -169,8 +169,8 @@ impl Actor {
         }
     }
 
-    fn note_rebuild(&self, result: Result<(), ReplaceError>) {
-        note_rebuild(&self.harness, &self.volume, result);
+    fn record_rebuild(&self, result: Result<(), ReplaceError>) {
+        record_rebuild(&self.harness, &self.volume, result);
     }
 
     async fn scrub(&self) {
@@ -194,7 +194,7 @@ pub(crate) async fn replace(harness: &Rc<Harness>, volume: &Volume, handle: &Han
     if result.is_err() && !wanted {
         harness.drives.borrow_mut().undo_exchange(slot, old, new);
     }
-    note_rebuild(harness, volume, result);
+    record_rebuild(harness, volume, result);
 }
 
 /// Puts the drive of a slot back with what it has.
@@ -214,11 +214,11 @@ async fn readd(harness: &Rc<Harness>, volume: &Volume, handle: &Handle, slot: us
     }
     drop(drives);
     harness.count(|tally| tally.readded += u64::from(result.is_ok()));
-    note_rebuild(harness, volume, result);
+    record_rebuild(harness, volume, result);
 }
 
 /// A rebuild ended, successfully or not.
-pub(crate) fn note_rebuild(harness: &Harness, volume: &Volume, result: Result<(), ReplaceError>) {
+pub(crate) fn record_rebuild(harness: &Harness, volume: &Volume, result: Result<(), ReplaceError>) {
     if result.is_ok() {
         harness.count(|tally| tally.rebuilds += 1);
         harness.confirm(volume);

@@ -199,7 +199,7 @@ impl Main<'_> {
         }
         match opened {
             Ok((volume, report)) => {
-                self.note_members(&origins, &report);
+                self.record_members(&origins, &report);
                 others.iter().for_each(|other| other.assert_left_alone(&report));
                 Some(volume)
             }
@@ -226,7 +226,7 @@ impl Main<'_> {
     }
 
     /// A former drive is still a member if its replacement was never recorded.
-    fn note_members(&self, origins: &[Origin], report: &OpenReport) {
+    fn record_members(&self, origins: &[Origin], report: &OpenReport) {
         let mut drives = self.harness.drives.borrow_mut();
         for (origin, verdict) in origins.iter().zip(&report.drives) {
             if let (Origin::Former(at), DriveRole::Member { slot, .. }) = (origin, &verdict.role) {

@@ -30,7 +30,7 @@ const VERSIONS_APART: u64 = 1 << 40;
 pub(crate) fn record(harness: &Harness, found: &[Option<u64>]) {
     let writes = harness.oracle.borrow().writes();
     let seen = Rc::new(Seen { writes, found: found.to_vec() });
-    harness.drives.borrow_mut().note_seen(&seen);
+    harness.drives.borrow_mut().record_seen(&seen);
 }
 
 /// Starts drives left behind by themselves.

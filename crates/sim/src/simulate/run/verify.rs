@@ -49,7 +49,7 @@ pub(crate) async fn verify_recovered(
     split_brain::record(harness, &found);
     let status = volume.status();
     for member in &status.members {
-        harness.drives.borrow_mut().note_orphans(usize::from(member.slot), member.orphan_zones);
+        harness.drives.borrow_mut().record_orphans(usize::from(member.slot), member.orphan_zones);
     }
     harness.drives.borrow_mut().started();
     let crashed = harness.crashed.replace(0);

@@ -134,7 +134,7 @@ impl Main<'_> {
         let (origins, drives): (Vec<_>, Vec<_>) = offered.into_iter().unzip();
         match open(self.handle, drives, self.harness.open_options()).await {
             Ok((volume, report)) => {
-                self.note_members(&origins, &report);
+                self.record_members(&origins, &report);
                 Some(volume)
             }
             Err(error) => {
@@ -145,7 +145,7 @@ impl Main<'_> {
     }
 
     /// A former drive is still a member if its replacement was never recorded.
-    fn note_members(&self, origins: &[Origin], report: &OpenReport) {
+    fn record_members(&self, origins: &[Origin], report: &OpenReport) {
         let mut drives = self.harness.base.drives.borrow_mut();
         for (origin, verdict) in origins.iter().zip(&report.drives) {
             if let (Origin::Former(at), DriveRole::Member { slot, .. }) = (origin, &verdict.role) {

@@ -38,9 +38,9 @@ pub(in crate::log) async fn run(core: Rc<Core>) {
             core.changed.wait().await;
             continue;
         }
-        note_writing(&core, true);
+        set_writing(&core, true);
         let written = write(&core, evicted.to_write).await;
-        note_writing(&core, false);
+        set_writing(&core, false);
         core.changed.open();
         if !written && !core.closing.get() {
             // The reason why they were not written has to change first.
@@ -63,7 +63,7 @@ pub(in crate::log) async fn run_beside(core: Rc<Core>) {
     }
 }
 
-fn note_writing(core: &Core, writing: bool) {
+fn set_writing(core: &Core, writing: bool) {
     if let Some(offload) = &mut core.state.borrow_mut().mapping.offload {
         offload.writing = writing;
     }

@@ -90,7 +90,7 @@ impl Mapping {
     }
 
     /// Records that a page is lost; returns whether it is the first.
-    fn note_page_lost(&mut self) -> bool {
+    fn mark_page_lost(&mut self) -> bool {
         self.offload.as_mut().is_some_and(|offload| !std::mem::replace(&mut offload.failed, true))
     }
 }
@@ -209,7 +209,7 @@ async fn read_in(core: &Rc<Core>, pages: Vec<Page>) {
         };
         if lost {
             mark(Mark::PageAwayUnreadable);
-            let failed = |state: &mut State| state.mapping.note_page_lost();
+            let failed = |state: &mut State| state.mapping.mark_page_lost();
             checkpoint::give_up(&inner, failed).await;
         }
         if let Some(offload) = &mut inner.state.borrow_mut().mapping.offload {

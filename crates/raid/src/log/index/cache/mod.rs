@@ -154,7 +154,7 @@ impl Offload {
     }
 
     /// Records a user's write that dirties so many pages.
-    pub(in crate::log) fn note_written(&mut self, pages: u64) {
+    pub(in crate::log) fn record_write(&mut self, pages: u64) {
         assert!(self.credit <= self.pages(), "{} of {} pages may go", self.credit, self.pages());
         self.credit = (self.credit + WRITTEN_FOR_A_BLOCK * pages).min(self.pages());
     }

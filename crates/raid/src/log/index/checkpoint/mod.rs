@@ -309,7 +309,7 @@ impl Checkpoints {
     }
 
     /// Counts a block that users wrote.
-    pub(in crate::log) fn note_written(&mut self) {
+    pub(in crate::log) fn count_written(&mut self) {
         self.credit += 1;
         self.since += 1;
     }

@@ -513,7 +513,7 @@ impl State {
     }
 
     /// Records that a segment is freed.
-    pub(in crate::log) fn note_freed(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn record_freed(&mut self, slot: SegmentSlot) {
         let reached = self.segments[slot].checkpoint_blocks > 0;
         if let Some(attempt) = self.checkpoints.attempt.as_mut().filter(|_| reached) {
             attempt.broken = true;
@@ -526,7 +526,7 @@ impl State {
     }
 
     /// Records that an entry is redirected into a segment.
-    pub(in crate::log) fn note_mapped(&mut self, slot: SegmentSlot) {
+    pub(in crate::log) fn record_mapped(&mut self, slot: SegmentSlot) {
         let segment = &self.segments[slot];
         mark_if(Mark::CheckpointMisses, || segment.is_in_checkpoint());
         self.checkpoints.broken |= segment.is_in_checkpoint();

@@ -110,7 +110,7 @@ pub(in crate::log) fn pending_or_lost(
     if moving.len() == before && entry.kind == EntryKind::Empty {
         let lost = lost_blocks(&mut core.state.borrow_mut(), pba);
         if !lost.is_empty() {
-            core.note_faults();
+            core.schedule_fault_record();
         }
         moving.extend(lost);
     }
@@ -163,11 +163,11 @@ pub(in crate::log) fn pending_of(
             }
             mark(Mark::LostBlockMoved);
             moving.push(lost_block(&mut state, pba, listed.lba, listed.sequence));
-            core.note_faults();
+            core.schedule_fault_record();
         }
         _ => {
             moving.extend(lost_blocks(&mut state, pba));
-            core.note_faults();
+            core.schedule_fault_record();
         }
     }
 }
@@ -219,7 +219,7 @@ fn moved_tombstone(
     let oldest = state.segments.oldest_sequence(slot);
     let Some(tombstone) = decoded else {
         mark(Mark::TombstoneLost);
-        core.note_faults();
+        core.schedule_fault_record();
         return lost_blocks(state, pba);
     };
     newest_of(tombstone.extents)

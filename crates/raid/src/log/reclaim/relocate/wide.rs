@@ -84,7 +84,7 @@ impl Mover {
                     let pointing = lbas.filter(|lba| state.mapping.index.get(*lba) == Some(pba));
                     let pointing: Vec<_> = pointing.collect();
                     if !pointing.is_empty() {
-                        core.note_faults();
+                        core.schedule_fault_record();
                     }
                     let lost = pointing.into_iter();
                     lost.map(|lba| lost_block(state, pba, lba, sequence)).collect()

@@ -59,7 +59,7 @@ pub(in crate::log) async fn find(
     }
     narrow::adopt(&core.state.borrow(), &mut sorted);
     adopt_headerless(&core.state.borrow(), &mut sorted);
-    note_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
+    record_hidden(&mut core.state.borrow_mut(), &sorted, accepts_loss);
     let unaccounted = sorted.unaccounted();
     let mut unclear = Unclear::default();
     unclear.taken.extend(sorted.by_header);
@@ -136,7 +136,7 @@ pub(in crate::log) async fn find(
 /// Records segments of which only zones without a header may remain. If their loss is accepted they
 /// are dead from then on: the data read in their place must not change when a header becomes
 /// readable again.
-fn note_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
+fn record_hidden(state: &mut State, sorted: &Sorted, accepted: bool) {
     let unit = state.array.config.write_unit;
     let known = sorted.claims.values().filter_map(told_by).map(|(known, _)| known).collect();
     let zones = sorted.unclaimed.iter().filter(|(_, info, _)| info.write_pointer.0 > unit.0);
@@ -402,7 +402,7 @@ async fn enter(
     let newest = newest.filter(|header| header.epoch > oldest.epoch);
     let mut base =
         newest.filter(|_| mutant(Mutant::NewestHeaderBelieved)).unwrap_or(oldest).clone();
-    note_shape(&core.state.borrow(), &mut base);
+    mark_shape(&core.state.borrow(), &mut base);
     if columns.len() < base.zones.iter().flatten().count() && mutant(Mutant::PartialSegmentReset) {
         return Ok((None, zones_of(columns).collect()));
     }
@@ -568,7 +568,7 @@ pub(in crate::log) fn ends_column(
 
 /// Marks a segment of another shape; for [`Mutant::SegmentShapeIgnored`], gives it that of the
 /// array.
-fn note_shape(state: &State, header: &mut SegmentHeader) {
+fn mark_shape(state: &State, header: &mut SegmentHeader) {
     if header.geometry != state.geometry {
         mark(Mark::SegmentOfOtherShape);
         if mutant(Mutant::SegmentShapeIgnored) {

@@ -18,7 +18,7 @@ pub(in crate::log) struct DamagedBlock {
 
 impl State {
     /// Counts a damaged block of a segment, unless it is known.
-    pub(in crate::log) fn note_damage(
+    pub(in crate::log) fn count_damage(
         &mut self,
         slot: SegmentSlot,
         block: DamagedBlock,

@@ -62,12 +62,12 @@ pub(in crate::log) async fn appended(core: Rc<Core>, appends: Vec<Append>) {
         async move {
             let Append { column, device, completion, before, done, again } = append;
             let mut placed = place_of(completion.await);
-            core.note_chunk(column, &device, before, placed.map(|_| ()));
+            core.record_chunk_write(column, &device, before, placed.map(|_| ()));
             if let (Err(_), Some(again)) = (placed, again)
                 && mutant(Mutant::AppendRetriedBlindly)
             {
                 placed = place_of(device.submit(again).await);
-                core.note_chunk(column, &device, before, placed.map(|_| ()));
+                core.record_chunk_write(column, &device, before, placed.map(|_| ()));
             }
             if done.written(core, placed) {
                 core.changed.open();
@@ -168,7 +168,7 @@ async fn empty_queue(core: Rc<Core>, open: OpenZone) {
         let elsewhere =
             |told: ZoneAddress| if told == at { Ok(()) } else { Err(Status::InternalError) };
         let written = placed.and_then(elsewhere);
-        core.note_chunk(column, device, before, written);
+        core.record_chunk_write(column, device, before, written);
         let behind = match written {
             Ok(()) => Vec::new(),
             Err(_) => queue_of(&mut core.state.borrow_mut(), &open).break_off(),

@@ -167,12 +167,12 @@ pub(in crate::log) struct Returning {
 
 impl Returning {
     /// Records that a block of users was answered.
-    pub(in crate::log) fn note_answered(&mut self) {
+    pub(in crate::log) fn record_answer(&mut self) {
         self.expected += 1;
     }
 
     /// Records that users requested a write of so many blocks.
-    pub(in crate::log) fn note_asked(&mut self, blocks: u64) {
+    pub(in crate::log) fn record_request(&mut self, blocks: u64) {
         self.expected = self.expected.saturating_sub(blocks);
     }
 
@@ -183,7 +183,7 @@ impl Returning {
     }
 
     /// Records a yield.
-    pub(in crate::log) fn note_yield(&mut self) {
+    pub(in crate::log) fn record_yield(&mut self) {
         assert!(
             self.yields < YIELDS || mutant(Mutant::OthersRunForEver),
             "{} yields before a partial stripe",
@@ -194,7 +194,7 @@ impl Returning {
 
     /// Records that a stripe is taken. If it is partial, or ahead of one that was ready before, the
     /// expected clients were not about to write.
-    pub(in crate::log) fn note_taken(&mut self, ahead: bool, fills: bool) {
+    pub(in crate::log) fn record_taken(&mut self, ahead: bool, fills: bool) {
         if !fills {
             self.expected = 0;
         }
@@ -246,13 +246,13 @@ mod tests {
     fn clients_are_awaited_for_a_few_yields() {
         let mut returning = Returning::default();
         assert!(!returning.are_awaited());
-        returning.note_answered();
+        returning.record_answer();
         assert!(returning.are_awaited());
-        (0..YIELDS).for_each(|_| returning.note_yield());
+        (0..YIELDS).for_each(|_| returning.record_yield());
         assert!(!returning.are_awaited(), "they would have come");
-        returning.note_taken(false, true);
+        returning.record_taken(false, true);
         assert!(returning.are_awaited());
-        returning.note_asked(1);
+        returning.record_request(1);
         assert!(!returning.are_awaited(), "they have come");
     }
 }
