@@ -139,7 +139,7 @@ pub enum Problem {
         stripe: u32,
     },
     /// A live narrow segment without any zone.
-    #[error("nothing is left of a narrow segment that the roster lists")]
+    #[error("nothing is left of a narrow segment that the narrow list has")]
     SegmentLost,
     /// A stripe with too few chunks.
     #[error("stripe {stripe}, block {block}: fewer chunks than needed are left")]

@@ -17,9 +17,9 @@ use zoneweave_raid::log::format::checkpoint::{
 };
 use zoneweave_raid::log::format::{
     ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, Generation, IndexBlock,
-    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place, RecordBody, Remains,
-    Roster, SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
-    TombstoneBlock, TrimExtent, VolumeKind,
+    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, NarrowListRecord, Oob, Place,
+    RecordBody, Remains, SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind,
+    SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{Faults, LostRange, MemberErrors, ScrubResult, ScrubRun, Scrubs};
@@ -189,8 +189,9 @@ fn segment_headers_keep_their_bytes() {
     let stored = golden("segment-header-narrow", &header.encode(ARRAY));
     assert_eq!(SegmentHeader::decode(&stored, ARRAY), Ok(header.clone()));
     let next = SegmentHeader { generation: Generation(0x3132_3334_3536_3739), ..header.clone() };
-    let roster = Roster { below: Generation(0x3232_3334_3536_3738), segments: vec![header, next] };
-    let record = record(111, RecordBody::Roster(roster));
+    let list =
+        NarrowListRecord { below: Generation(0x3232_3334_3536_3738), segments: vec![header, next] };
+    let record = record(111, RecordBody::NarrowList(list));
     let stored = golden("superblock-roster", &record.encode());
     assert_eq!(SuperblockRecord::decode(&stored), Ok(record));
 }

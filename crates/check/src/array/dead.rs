@@ -1,4 +1,4 @@
-//! Dead segments, and narrow segments by the roster: docs/format.md sections 4 and 5.
+//! Dead segments, and narrow segments by the narrow list: docs/format.md sections 4 and 5.
 
 use std::collections::BTreeSet;
 
@@ -12,22 +12,22 @@ impl Membership {
     pub(crate) fn is_dead(&self, header: &Header) -> bool {
         let narrow = header.shape.scheme.absent != 0;
         let unlisted = || {
-            let roster = self.roster.as_ref().map(|(_, roster)| roster);
-            roster.is_some_and(|roster| header.generation < roster.below) && !self.lists(header)
+            let list = self.narrow_list.as_ref().map(|(_, list)| list);
+            list.is_some_and(|list| header.generation < list.below) && !self.lists(header)
         };
         self.dead.contains(&header.generation) || narrow && unlisted()
     }
 
     fn listed(&self) -> impl Iterator<Item = &Header> {
-        let roster = self.roster.iter().flat_map(|(_, roster)| &roster.segments);
-        roster.filter(|header| !self.dead.contains(&header.generation))
+        let list = self.narrow_list.iter().flat_map(|(_, list)| &list.segments);
+        list.filter(|header| !self.dead.contains(&header.generation))
     }
 
     fn lists(&self, header: &Header) -> bool {
         self.listed().any(|listed| listed.generation == header.generation)
     }
 
-    /// The roster's header for a zone without a readable header of its own: the segment whose
+    /// The narrow list's header for a zone without a readable header of its own: the segment whose
     /// generation most of its blocks carry. Without such a generation, the newest segment that
     /// lists the zone.
     pub(crate) fn listed_at(

@@ -21,8 +21,8 @@ pub(crate) fn choose_epoch(candidates: &[Candidate]) -> Option<(Epoch, bool)> {
     epochs.retain(|epoch| epoch.lineage == lineage);
     let columns = candidates.first()?.newest(None)?.config.shape.columns() as usize;
     let carried = |epoch: &&Epoch| {
-        let carriers = candidates.iter().filter(|at| at.newest(Some(**epoch)).is_some());
-        carriers.count() * 2 > columns
+        let holders = candidates.iter().filter(|at| at.newest(Some(**epoch)).is_some());
+        holders.count() * 2 > columns
     };
     let with_majority_present = |epoch: &&Epoch| {
         let Some(table) = newest_of_all(candidates, **epoch) else { return false };
@@ -78,16 +78,16 @@ fn leading_lineages(
 }
 
 /// Whether a forced start passed an epoch over: a drive that the epoch's table has in service was
-/// started without the carriers of the epoch and did not know it. Such a start makes an epoch above
+/// started without the holders of the epoch and did not know it. Such a start makes an epoch above
 /// all that its drives know, and the epoch of that drive is not above this one.
 ///
-/// A record that such a drive hides could be of this epoch, and a record that a carrier hides could
+/// A record that such a drive hides could be of this epoch, and a record that a holder hides could
 /// be of a later epoch that counted. With such a drive the answer is no, unless `in_doubt` trusts
 /// it.
 fn is_passed_over(candidates: &[Candidate], epoch: Epoch, in_doubt: bool) -> bool {
     let Some(table) = newest_of_all(candidates, epoch) else { return false };
     let is_believed = |at: &&Candidate| in_doubt || !at.may_hide_newer;
-    if !carriers(candidates, epoch).all(|carrier| is_believed(&carrier)) {
+    if !holders(candidates, epoch).all(|holder| is_believed(&holder)) {
         return false;
     }
     let newest = candidates.iter().filter(is_believed).filter_map(|at| at.newest(None));
@@ -97,16 +97,16 @@ fn is_passed_over(candidates: &[Candidate], epoch: Epoch, in_doubt: bool) -> boo
 }
 
 /// The drives with a record of an epoch.
-fn carriers(candidates: &[Candidate], epoch: Epoch) -> impl Iterator<Item = &Candidate> {
+fn holders(candidates: &[Candidate], epoch: Epoch) -> impl Iterator<Item = &Candidate> {
     candidates.iter().filter(move |at| at.newest(Some(epoch)).is_some())
 }
 
-/// Whether a carrier of an epoch is in service by a record. After a forced start without any
-/// carrier there is none: the records of the started drives call the carriers failed, or others
+/// Whether a holder of an epoch is in service by a record. After a forced start without any
+/// holder there is none: the records of the started drives call the holders failed, or others
 /// replaced them.
 fn knows_any(own: &Record, candidates: &[Candidate], epoch: Epoch) -> bool {
-    let mut newest = carriers(candidates, epoch).filter_map(|at| at.newest(None));
-    newest.any(|carrier| own.has_in_service(carrier))
+    let mut newest = holders(candidates, epoch).filter_map(|at| at.newest(None));
+    newest.any(|holder| own.has_in_service(holder))
 }
 
 /// The state that a table gives to the drive whose newest record is `own`.
@@ -116,7 +116,7 @@ pub(crate) fn state_of(
     own: &Record,
 ) -> Option<MemberState> {
     // A crash may have kept a new lineage from some drives that it lists. A drive of a separate
-    // forced start has none of its carriers in service.
+    // forced start has none of its holders in service.
     let same_history = own.epoch.lineage == table.epoch.lineage
         || own.epoch.number < table.epoch.number && knows_any(own, candidates, table.epoch);
     table.entry_of(own).filter(|_| same_history).map(|entry| entry.state)

@@ -8,8 +8,8 @@ use crate::drive::Drive;
 use crate::format::config::Config;
 use crate::format::faults::Faults;
 use crate::format::fields::{Array, uuid_text};
+use crate::format::narrow_list::NarrowList;
 use crate::format::record::{Epoch, MemberState, Payload, Record, Seal};
-use crate::format::roster::Roster;
 use crate::report::{Findings, Location, Problem};
 
 /// A drive of the array.
@@ -32,8 +32,8 @@ pub(crate) struct Membership {
     /// The newest seal of each segment, with the sequence of its record.
     pub(crate) seals: BTreeMap<u64, (u64, Seal)>,
     pub(crate) dead: BTreeSet<u64>,
-    /// The newest roster, with the sequence of its record.
-    pub(crate) roster: Option<(u64, Roster)>,
+    /// The newest narrow list, with the sequence of its record.
+    pub(crate) narrow_list: Option<(u64, NarrowList)>,
     /// The UUIDs of the members by slot, and the newest faults that list each, with the sequence of
     /// their record.
     uuids: Vec<[u8; 16]>,
@@ -111,7 +111,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         members: table.members.iter().map(|_| None).collect(),
         seals: BTreeMap::new(),
         dead: BTreeSet::new(),
-        roster: None,
+        narrow_list: None,
         uuids: table.members.iter().map(|member| member.uuid).collect(),
         damaged: vec![(0, (0, 0)); table.members.len()],
         lost_ranges: (0, 0),
@@ -197,9 +197,10 @@ impl Membership {
                 | Payload::Rebuilt(_) => {}
                 Payload::Destroyed => findings.add(*location, Problem::Destroyed),
                 Payload::Dead(segments) => self.dead.extend(segments),
-                Payload::Roster(roster) => {
-                    if self.roster.as_ref().is_none_or(|(newest, _)| *newest < record.sequence) {
-                        self.roster = Some((record.sequence, roster.clone()));
+                Payload::NarrowList(list) => {
+                    if self.narrow_list.as_ref().is_none_or(|(newest, _)| *newest < record.sequence)
+                    {
+                        self.narrow_list = Some((record.sequence, list.clone()));
                     }
                 }
                 Payload::Faults(faults) => self.take_faults(record, faults),

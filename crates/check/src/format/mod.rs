@@ -3,7 +3,7 @@
 //! - [`fields`] reads integers and computes checksums; [`limits`] has the largest numbers.
 //! - [`shape`] computes the layout of a segment, [`parity`] the erasure code.
 //! - [`blocks`] parses structured blocks and out-of-band metadata.
-//! - [`record`], [`config`], [`roster`], [`faults`] and [`scrubs`] parse superblock records.
+//! - [`record`], [`config`], [`narrow_list`], [`faults`] and [`scrubs`] parse superblock records.
 //!
 //! Every parser returns `None` unless all checks of the format pass.
 
@@ -12,9 +12,9 @@ pub(crate) mod config;
 pub(crate) mod faults;
 pub(crate) mod fields;
 mod limits;
+pub(crate) mod narrow_list;
 pub(crate) mod parity;
 pub(crate) mod record;
-pub(crate) mod roster;
 pub(crate) mod scrubs;
 pub(crate) mod shape;
 pub(crate) mod zoned;

@@ -5,7 +5,7 @@ use crate::format::config::{Config, parse_config, parse_zoned};
 use crate::format::faults::Faults;
 use crate::format::fields::{Array, Fields};
 use crate::format::limits::GROUP_ROWS_MAX;
-use crate::format::roster::Roster;
+use crate::format::narrow_list::NarrowList;
 use crate::format::scrubs::parse_scrubs;
 use crate::format::zoned::{self, Metadata, Rebuilt, ZoneState};
 
@@ -54,7 +54,7 @@ pub(crate) enum Payload {
     Seals(Vec<Seal>),
     /// How many records directly before it belong to the snapshot.
     SnapshotEnd(u32),
-    Roster(Roster),
+    NarrowList(NarrowList),
     Faults(Faults),
     /// The newest scrubs: how many.
     Scrubs(u64),
@@ -190,7 +190,7 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         5 if !bytes.is_empty() => {
             parse_deaths(bytes, config.shape.columns() as usize).map(Payload::Dead)
         }
-        6 => Roster::parse(bytes, config).map(Payload::Roster),
+        6 => NarrowList::parse(bytes, config).map(Payload::NarrowList),
         8 => parse_scrubs(bytes).map(Payload::Scrubs),
         7 => Faults::parse(bytes, columns, config.volume_blocks).map(Payload::Faults),
         _ => None,

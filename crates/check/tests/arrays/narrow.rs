@@ -4,7 +4,7 @@ use bytes::Bytes;
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::log::format::{
-    BlockType, Envelope, Generation, IndexEntry, Oob, Place, RecordBody, Roster, Seed,
+    BlockType, Envelope, Generation, IndexEntry, NarrowListRecord, Oob, Place, RecordBody, Seed,
     SegmentHeader,
 };
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
@@ -262,10 +262,10 @@ fn parity_that_does_not_match_and_lists_that_lie_are_violations() {
     }
 }
 
-/// The roster of an image that lists segments with these headers.
-fn roster(segments: &[&SegmentHeader]) -> RecordBody {
+/// The narrow list of an image with segments with these headers.
+fn narrow_list(segments: &[&SegmentHeader]) -> RecordBody {
     let segments = segments.iter().map(|header| (*header).clone()).collect();
-    RecordBody::Roster(Roster { below: Generation(600), segments })
+    RecordBody::NarrowList(NarrowListRecord { below: Generation(600), segments })
 }
 
 /// The headers of both narrow segments.
@@ -278,15 +278,18 @@ fn narrow_headers(image: &Image, absent: &[u8]) -> [SegmentHeader; 2] {
 }
 
 #[test]
-fn what_the_roster_does_not_list_counts_for_nothing() {
+fn what_is_not_on_the_narrow_list_counts_for_nothing() {
     for (mut image, absent) in shapes() {
         let held = contents(&image, &image.check(&[]));
         let [sealed, tail] = narrow_headers(&image, absent);
-        image.record(roster(&[&sealed, &tail]));
+        image.record(narrow_list(&[&sealed, &tail]));
         assert_eq!(contents(&image, &image.check(&[])), held);
-        image.record(RecordBody::Roster(Roster { below: sealed.generation, segments: Vec::new() }));
+        image.record(RecordBody::NarrowList(NarrowListRecord {
+            below: sealed.generation,
+            segments: Vec::new(),
+        }));
         assert_eq!(contents(&image, &image.check(&[])), held, "it does not tell of newer ones");
-        image.record(roster(&[&tail]));
+        image.record(narrow_list(&[&tail]));
         let report = image.check(&[]).report;
         assert!(report.clean, "{:#?}", report.findings);
         assert_eq!((report.counts.dead_segments, report.counts.segments), (1, 2));
@@ -297,11 +300,11 @@ fn what_the_roster_does_not_list_counts_for_nothing() {
 }
 
 #[test]
-fn what_the_roster_lists_is_found_without_headers() {
+fn what_the_narrow_list_has_is_found_without_headers() {
     for (mut image, absent) in shapes() {
         let held = contents(&image, &image.check(&[]));
         let headers = narrow_headers(&image, absent);
-        image.record(roster(&[&headers[0], &headers[1]]));
+        image.record(narrow_list(&[&headers[0], &headers[1]]));
         for (_, drive) in own(&image, absent) {
             for zone in [SEALED, TAIL] {
                 drive.corrupt(block(zone, 0), Damage::BitFlip { part: BlockPart::Data, seed: 1 });
@@ -318,7 +321,7 @@ fn what_the_roster_lists_is_found_without_headers() {
 fn a_listed_segment_is_lost_unless_a_drive_tells_that_it_never_was() {
     for (mut image, absent) in shapes() {
         let [sealed, tail] = narrow_headers(&image, absent);
-        image.record(roster(&[&sealed, &tail]));
+        image.record(narrow_list(&[&sealed, &tail]));
         let lost = |image: &Image| {
             let findings = image.check(&[]).report.findings;
             findings.iter().filter(|finding| finding.problem == Problem::SegmentLost).count()
@@ -340,7 +343,7 @@ fn a_listed_segment_is_lost_unless_a_drive_tells_that_it_never_was() {
 fn a_listed_segment_may_have_been_rebuilt_in_a_zone_that_is_lost() {
     for (mut image, absent) in shapes() {
         let [sealed, tail] = narrow_headers(&image, absent);
-        image.record(roster(&[&sealed, &tail]));
+        image.record(narrow_list(&[&sealed, &tail]));
         let first = own(&image, absent)[0].0;
         image.epoch = 2;
         image.members[first.index()].since_epoch = 2;

@@ -113,11 +113,11 @@ pub(crate) struct Member {
     /// Failed writes in a row.
     pub write_failures: WriteFailures,
     /// Segments given up because of it since one was filled; a few of them evict it.
-    pub spoiled_in_row: u32,
+    pub aborted_in_row: u32,
     /// Time of the last of them.
-    pub spoiled: Nanos,
+    pub last_aborted: Nanos,
     /// Number of the first segment opened after that.
-    pub spoiled_before: SegmentId,
+    pub aborted_before: SegmentId,
     /// Time of the drive's last answer.
     pub seen: Nanos,
     /// Whether the last read completed on submit.
@@ -142,9 +142,9 @@ impl Member {
             lost_zones: 0,
             errors: MemberErrors::default(),
             write_failures: WriteFailures::default(),
-            spoiled_in_row: 0,
-            spoiled: Nanos::ZERO,
-            spoiled_before: SegmentId::NONE,
+            aborted_in_row: 0,
+            last_aborted: Nanos::ZERO,
+            aborted_before: SegmentId::NONE,
             seen: Nanos::ZERO,
             answers_at_once: false,
             pace: ReadPace::default(),

@@ -263,7 +263,7 @@ fn no_more_narrow_segments_are_opened_than_can_be_listed() {
     });
 }
 
-/// A narrow segment has died, the newest roster lists it still, and a wide one has one of its
+/// A narrow segment has died, the newest narrow list has it still, and a wide one has one of its
 /// zones: the slot and zone, another slot that the dead one was on, and the wide one.
 async fn zone_of_a_dead_one(volume: &Volume, handle: &Handle) -> (usize, ZoneId, usize, SegmentId) {
     fill(volume, 1).await;

@@ -214,7 +214,7 @@ pub(super) fn body_words(body: &RecordBody) -> String {
         RecordBody::State => "state".to_owned(),
         RecordBody::Destroyed => "the array is being destroyed".to_owned(),
         RecordBody::Dead(segments) => format!("{} segments are dead", segments.len()),
-        RecordBody::Roster(roster) => format!("{} narrow segments", roster.segments.len()),
+        RecordBody::NarrowList(list) => format!("{} narrow segments", list.segments.len()),
         RecordBody::Faults(faults) => {
             let damaged = faults.errors.iter().map(|errors| errors.repaired + errors.unrepairable);
             let (damaged, lost) = (damaged.fold(0, u64::saturating_add), faults.lost.len());

@@ -16,7 +16,7 @@ use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
 use crate::array::member::Member;
 use crate::array::offered::OfferedDrive;
 use crate::array::start::drive_records::{DriveRecords, read_records};
-use crate::array::start::quorum::{Newest, follows};
+use crate::array::start::quorum::{Newest, is_same_history};
 use crate::array::state::{Array, Epoch, UNRECORDED};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -155,7 +155,7 @@ pub(crate) fn place_members<B: VolumeBody>(
             mark(Mark::DriveWithoutRecordsLeftOut);
             continue;
         };
-        if !follows(own, chosen, &present) {
+        if !is_same_history(own, chosen, &present) {
             continue;
         }
         let slot = chosen.members.iter().position(|member| member.uuid == own.member);

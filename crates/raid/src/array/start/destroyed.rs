@@ -6,7 +6,7 @@
 
 use crate::array::error::AssemblyError;
 use crate::array::format::record::VolumeBody;
-use crate::array::start::quorum::{Newest, choose, follows, has_in_service};
+use crate::array::start::quorum::{Newest, choose, has_in_service, is_same_history};
 use crate::instrument::marks::{Mark, mark};
 
 /// # Errors
@@ -22,7 +22,7 @@ pub(crate) fn refuse_destroyed<B: VolumeBody>(
     // Where even force would not know the members, that is the reason to report.
     let Ok((chosen, _)) = choose(newest, true) else { return Ok(()) };
     let is_member = |at: &Newest<'_, B>| {
-        follows(at.record, chosen, &present) && has_in_service(chosen, at.record.member)
+        is_same_history(at.record, chosen, &present) && has_in_service(chosen, at.record.member)
     };
     if !marked.any(is_member) {
         return Ok(());

@@ -50,12 +50,12 @@ impl<B> Copy for Newest<'_, B> {}
 /// whose record is of an older lineage, was kept from the start by a crash. The sign is that its
 /// own record has in service one of the present drives that carry the table's version: a forced
 /// start without these would have marked them failed.
-pub(crate) fn follows<B>(
+pub(crate) fn is_same_history<B>(
     own: &SuperblockRecord<B>,
     table: &SuperblockRecord<B>,
     present: &[Newest<'_, B>],
 ) -> bool {
-    let kept_from = || own.epoch < table.epoch && knows_a_carrier(own, table, present);
+    let kept_from = || own.epoch < table.epoch && knows_a_holder(own, table, present);
     own.config.array == table.config.array && (own.lineage == table.lineage || kept_from())
 }
 
@@ -68,22 +68,22 @@ pub(crate) fn follows<B>(
 ///
 /// None of them can have obtained the version later either. Drives obtain a version from starts
 /// that make them members. To reach further drives without the separated drive, a start would first
-/// have put that one out of service, in a version of its own. Hence only carriers of this very
+/// have put that one out of service, in a version of its own. Hence only holders of this very
 /// version count, not others of its lineage.
 ///
 /// A drive that a crash kept from the version has in service the drives that were members as far as
 /// it knows. Some may have failed or joined since, in records that only it or only the others have.
-/// A drive without any carrier in service is left out: that costs one drive, while merging two
+/// A drive without any holder in service is left out: that costs one drive, while merging two
 /// histories would mix their writes.
-fn knows_a_carrier<B>(
+fn knows_a_holder<B>(
     own: &SuperblockRecord<B>,
     table: &SuperblockRecord<B>,
     present: &[Newest<'_, B>],
 ) -> bool {
-    carriers(table, present).any(|carrier| has_in_service(own, carrier.record.member))
+    holders(table, present).any(|holder| has_in_service(own, holder.record.member))
 }
 
-fn carriers<'a, B>(
+fn holders<'a, B>(
     table: &SuperblockRecord<B>,
     present: &'a [Newest<'a, B>],
 ) -> impl Iterator<Item = &'a Newest<'a, B>> {
@@ -97,11 +97,11 @@ pub(crate) fn has_in_service<B>(table: &SuperblockRecord<B>, member: MemberUuid)
 }
 
 /// Whether a forced start went on without this version, which then never counted. The proof is a
-/// drive that the version lists in service, but that was started by force without its carriers. It
+/// drive that the version lists in service, but that was started by force without its holders. It
 /// never had the version, since a forced start mints an epoch above all epochs of its drives.
 ///
 /// A drive that may hide a newer record may have had the version after all, which then counted; a
-/// carrier of the version may hide a later one that counted. Such drives are used as proof only if
+/// holder of the version may hide a later one that counted. Such drives are used as proof only if
 /// `in_doubt`.
 fn was_left_behind<B>(
     version: &SuperblockRecord<B>,
@@ -113,9 +113,9 @@ fn was_left_behind<B>(
         own.lineage != version.lineage
             && own.epoch <= version.epoch
             && has_in_service(version, own.member)
-            && !knows_a_carrier(own, version, present)
+            && !knows_a_holder(own, version, present)
     };
-    carriers(version, present).all(|carrier| believed(&carrier))
+    holders(version, present).all(|holder| believed(&holder))
         && present.iter().filter(believed).any(|at| never_had_it(at.record))
         && !mutant(Mutant::LeftBehindCounts)
 }
@@ -138,14 +138,14 @@ pub(crate) fn choose<'a, B>(
     }
     let total = ours[0].record.config.scheme.columns();
     assert!(!versions.is_empty(), "lineage {lineage} is on none of {total} drives");
-    let latest = |carriers: &[&'a SuperblockRecord<B>]| {
-        carriers.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
+    let latest = |holders: &[&'a SuperblockRecord<B>]| {
+        holders.iter().copied().max_by_key(|record| record.record_sequence).expect("not empty")
     };
     let present = |record: &SuperblockRecord<B>| {
         let listed = record.members.iter().filter(|member| member.state != MemberState::Failed);
         let is_here = |member: &&MemberEntry| {
             let is_it = |own: &SuperblockRecord<B>| own.member == member.uuid;
-            ours.iter().any(|at| is_it(at.record) && follows(at.record, record, &ours))
+            ours.iter().any(|at| is_it(at.record) && is_same_history(at.record, record, &ours))
         };
         listed.filter(is_here).count()
     };
@@ -153,7 +153,7 @@ pub(crate) fn choose<'a, B>(
     // such member here does not carry never counted, and the start may use an older one.
     let may_have_counted = |record: &SuperblockRecord<B>| {
         let in_service = |at: &&Newest<'_, B>| {
-            has_in_service(record, at.record.member) && follows(at.record, record, &ours)
+            has_in_service(record, at.record.member) && is_same_history(at.record, record, &ours)
         };
         // Two versions of one epoch come from starts unaware of each other.
         let has_it = |at: &Newest<'_, B>| {
@@ -163,22 +163,22 @@ pub(crate) fn choose<'a, B>(
         ours.iter().filter(in_service).all(has_it)
     };
     let newest_first = || versions.values().rev();
-    let carried = newest_first().position(|carriers| carriers.len() * 2 > total);
+    let carried = newest_first().position(|holders| holders.len() * 2 > total);
     if let Some(at) = carried {
-        let overtaken = newest_first().take(at).any(|carriers| may_have_counted(carriers[0]));
+        let overtaken = newest_first().take(at).any(|holders| may_have_counted(holders[0]));
         mark_if(Mark::CarriedVersionOvertaken, || overtaken);
         if !overtaken {
             return Ok((latest(newest_first().nth(at).expect("it was found")), false));
         }
     }
-    for (older, carriers) in newest_first().enumerate() {
-        if present(carriers[0]) * 2 > total {
+    for (older, holders) in newest_first().enumerate() {
+        if present(holders[0]) * 2 > total {
             mark(if older > 0 { Mark::OlderVersionTaken } else { Mark::VersionOfPresentMajority });
-            return Ok((latest(carriers), false));
+            return Ok((latest(holders), false));
         }
-        if may_have_counted(carriers[0]) {
+        if may_have_counted(holders[0]) {
             mark_if(Mark::NoWayBackBehindVersion, || {
-                versions.values().any(|carriers| present(carriers[0]) * 2 > total)
+                versions.values().any(|holders| present(holders[0]) * 2 > total)
             });
             break;
         }
@@ -345,7 +345,7 @@ mod tests {
         let further = |slot| record(slot, 1, 7, &[0, 4]);
         let records = [before(0), further(1), further(2), forced(3), forced(4), forced(5)].to_vec();
         assert_eq!(chosen(&records, true).unwrap(), (2, 6));
-        assert!(!follows(&forced(3), &further(1), &newest_of(&records)));
+        assert!(!is_same_history(&forced(3), &further(1), &newest_of(&records)));
     }
 
     /// Both halves were started by force: neither lists a drive of the other.
@@ -362,7 +362,7 @@ mod tests {
     /// The drives of the forced start have since been replaced for the drives left behind: the
     /// table no longer lists those.
     #[test]
-    fn a_version_left_behind_does_not_count_once_its_carriers_were_replaced() {
+    fn a_version_left_behind_does_not_count_once_its_holders_were_replaced() {
         for epoch in [7, 8] {
             let unfinished = |slot| record(slot, 1, epoch, &[0]);
             let forced = |slot| replaced(record(slot, 2, 7, &[0]), &[1, 2]);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     /// One crash kept a drive from a forced start; an earlier crash had left only that drive with
-    /// the record of another's failure. It follows the new version, whichever carrier is examined.
+    /// the record of another's failure. It follows the new version, whichever holder is examined.
     #[test]
     fn a_drive_that_knows_one_of_those_that_carry_a_version_follows_it() {
         let (kept_from, forced) = (record(2, 1, 5, &[0]), |slot| record(slot, 2, 7, &[3, 4, 5]));
@@ -395,7 +395,7 @@ mod tests {
             );
         }
         let left_out = replaced(record(2, 3, 6, &[0]), &[1]);
-        assert!(!follows(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
+        assert!(!is_same_history(&left_out, &forced(0), &newest_of(&[forced(0), forced(1)])));
     }
 
     /// A drive with an unreadable newest record may have had the version, and may carry a later
@@ -432,10 +432,10 @@ mod tests {
     fn whom_a_crash_kept_a_lineage_from_follows_it() {
         let forced = record(3, 2, 6, &[0, 1, 2]);
         let present = newest_of(std::slice::from_ref(&forced));
-        let follows = |own: &SuperblockRecord<()>| follows(own, &forced, &present);
-        assert!(follows(&record(4, 1, 5, &[])));
-        assert!(!follows(&record(4, 1, 6, &[])));
-        assert!(!follows(&record(4, 3, 5, &[0, 1, 2, 3])));
-        assert!(follows(&record(4, 2, 5, &[3])), "one lineage");
+        let is_same_history = |own: &SuperblockRecord<()>| is_same_history(own, &forced, &present);
+        assert!(is_same_history(&record(4, 1, 5, &[])));
+        assert!(!is_same_history(&record(4, 1, 6, &[])));
+        assert!(!is_same_history(&record(4, 3, 5, &[0, 1, 2, 3])));
+        assert!(is_same_history(&record(4, 2, 5, &[3])), "one lineage");
     }
 }

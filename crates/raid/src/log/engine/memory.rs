@@ -162,7 +162,7 @@ pub(super) fn memory(core: &Core) -> Memory {
     let (config, moves) = (&state.array.config, &state.reclaim.moves);
     let Mapping { index, tombstones, offload, .. } = &state.mapping;
     let moves_left = offload.as_ref().map_or(0, Offload::moves_left_bytes);
-    let beside = |offload: &Offload| offload.bytes() + index.frames().bytes();
+    let beside = |offload: &Offload| offload.bytes() + index.page_pins().bytes();
     let offload = offload.as_ref().map_or(0, |offload| beside(offload) + checkpoints.bytes_apart());
     let columns = config.scheme.columns();
     let admissible = core.admission.available();

@@ -15,7 +15,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES, ZoneId};
 use super::{
     ArrayConfig, ArrayUuid, BlockIdentity, BlockType, CODED_BYTES, ContentKind, Death, EntryKind,
     Envelope, FormatError, IndexBlock, IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid,
-    Oob, Place, RecordBody, Remains, Roster, SealRecord, Seed, SegmentHeader, StreamKind,
+    NarrowListRecord, Oob, Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, StreamKind,
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::array::format::faults::{Faults, LostRange};
@@ -179,7 +179,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
     let deaths = (0..RecordBody::deaths_most(remains.len()) as u64).map(Generation);
     let deaths = deaths.map(death).collect();
     let end = RecordBody::SnapshotEnd { records: 2 };
-    let roster = Roster { below: Generation(7), segments: vec![narrow_header()] };
+    let list = NarrowListRecord { below: Generation(7), segments: vec![narrow_header()] };
     let bodies = [
         RecordBody::State,
         RecordBody::Dead(dead),
@@ -188,7 +188,7 @@ pub fn superblock_seeds() -> Vec<Vec<u8>> {
         end,
         RecordBody::Checkpoint(checkpoint::pointer()),
         RecordBody::Deaths(deaths),
-        RecordBody::Roster(roster),
+        RecordBody::NarrowList(list),
         RecordBody::Faults(faults()),
         RecordBody::Scrubs(Scrubs(vec![ScrubRun::begin(3)])),
         RecordBody::Destroyed,

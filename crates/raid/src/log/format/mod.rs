@@ -42,7 +42,7 @@ pub use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
 pub use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
 pub use dead::{Death, Remains};
 pub use header::{SegmentHeader, StreamKind};
-pub use narrow_list::Roster;
+pub use narrow_list::NarrowListRecord;
 pub use oob::{BlockIdentity, CODED_BYTES, ContentKind, Oob, Place, data_checksum};
 pub use seal::{MAX_SEAL_ROWS, SealRecord};
 pub use summary::{EntryKind, IndexBlock, IndexEntry};

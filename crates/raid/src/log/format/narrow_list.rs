@@ -15,7 +15,7 @@ use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Roster {
+pub struct NarrowListRecord {
     /// Every live narrow segment with a smaller generation is listed.
     pub below: Generation,
     /// Headers of the segments, ascending by generation.
@@ -40,7 +40,7 @@ struct Raw {
 
 const _: () = assert!(size_of::<Raw>() == 40);
 
-impl Roster {
+impl NarrowListRecord {
     /// Bytes of a segment on so many columns.
     pub(in crate::log) const fn bytes_of(columns: usize) -> usize {
         size_of::<Raw>() + columns * size_of::<U32>()
@@ -154,33 +154,37 @@ mod tests {
         }
     }
 
-    fn roster() -> Roster {
-        Roster { below: Generation(9), segments: vec![header(7, [0, 2, 4]), header(8, [1, 2, 3])] }
-    }
-
-    #[test]
-    fn a_roster_comes_back_as_it_was() {
-        for roster in [roster(), Roster { below: Generation(4), segments: Vec::new() }] {
-            let bytes = roster.encode();
-            assert_eq!(bytes.len(), 8 + roster.segments.len() * Roster::bytes_of(3));
-            assert_eq!(Roster::decode(&bytes, &config()), Some(roster));
+    fn list() -> NarrowListRecord {
+        NarrowListRecord {
+            below: Generation(9),
+            segments: vec![header(7, [0, 2, 4]), header(8, [1, 2, 3])],
         }
     }
 
     #[test]
-    fn what_is_cut_off_is_no_roster() {
-        let bytes = roster().encode();
+    fn a_list_comes_back_as_it_was() {
+        for list in [list(), NarrowListRecord { below: Generation(4), segments: Vec::new() }] {
+            let bytes = list.encode();
+            assert_eq!(bytes.len(), 8 + list.segments.len() * NarrowListRecord::bytes_of(3));
+            assert_eq!(NarrowListRecord::decode(&bytes, &config()), Some(list));
+        }
+    }
+
+    #[test]
+    fn what_is_cut_off_is_no_list() {
+        let bytes = list().encode();
         for length in 0..bytes.len() {
-            let whole = [8, 8 + Roster::bytes_of(3)].contains(&length);
-            let decoded = Roster::decode(&bytes[..length], &config());
+            let whole = [8, 8 + NarrowListRecord::bytes_of(3)].contains(&length);
+            let decoded = NarrowListRecord::decode(&bytes[..length], &config());
             assert_eq!(decoded.is_some(), whole, "{length} bytes");
         }
     }
 
     #[test]
     fn segments_out_of_order_or_of_no_narrow_shape_are_none() {
-        let listing = |below, segments| Roster { below: Generation(below), segments }.encode();
-        let decode = |bytes: Vec<u8>| Roster::decode(&bytes, &config());
+        let listing =
+            |below, segments| NarrowListRecord { below: Generation(below), segments }.encode();
+        let decode = |bytes: Vec<u8>| NarrowListRecord::decode(&bytes, &config());
         let [one, two] = [7, 8].map(|generation| header(generation, [0, 2, 4]));
         assert_eq!(decode(listing(9, vec![two.clone(), one.clone()])), None);
         assert_eq!(decode(listing(9, vec![two.clone(), two.clone()])), None);

@@ -10,7 +10,7 @@ use zerocopy::little_endian::U32;
 
 use super::checkpoint::CheckpointPointer;
 use super::dead::{self, Death};
-use super::narrow_list::Roster;
+use super::narrow_list::NarrowListRecord;
 use super::seal::{self, MAX_SEAL_ROWS, SealRecord};
 use super::{BlockType, Envelope, FormatError, Oob, Place, Seed};
 use crate::array::format::bounds::LBA_LIMIT;
@@ -48,7 +48,7 @@ pub enum RecordBody {
     /// hold their blocks.
     Deaths(Vec<Death>),
     /// The narrow segments that are alive.
-    Roster(Roster),
+    NarrowList(NarrowListRecord),
     /// Errors of the members, and lost ranges of the volume.
     Faults(Faults),
     /// The newest scrubs.
@@ -70,7 +70,7 @@ impl RecordBody {
     /// Most narrow segments in the list, in an array of this scheme with one data chunk per stripe.
     #[must_use]
     pub const fn listed_most(scheme: Scheme) -> usize {
-        Self::LISTED_BYTES / Roster::bytes_of(1 + scheme.parity())
+        Self::LISTED_BYTES / NarrowListRecord::bytes_of(1 + scheme.parity())
     }
 
     /// Bytes available for the entries of a narrow list.
@@ -128,7 +128,7 @@ impl VolumeBody for RecordBody {
             Self::SnapshotEnd { .. } => 3,
             Self::Checkpoint(_) => 4,
             Self::Deaths(_) => 5,
-            Self::Roster(_) => 6,
+            Self::NarrowList(_) => 6,
             Self::Faults(_) => 7,
             Self::Scrubs(_) => 8,
             Self::Destroyed => 9,
@@ -143,7 +143,7 @@ impl VolumeBody for RecordBody {
             Self::Dead(segments) => segments.iter().flat_map(|dead| dead.0.to_le_bytes()).collect(),
             Self::Seals(seals) => seal::encode(seals),
             Self::Deaths(deaths) => dead::encode(deaths),
-            Self::Roster(roster) => roster.encode(),
+            Self::NarrowList(list) => list.encode(),
             Self::Faults(faults) => faults.encode(),
             Self::Scrubs(scrubs) => scrubs.encode(),
         }
@@ -167,7 +167,7 @@ impl VolumeBody for RecordBody {
                 let deaths = dead::decode(bytes, config.scheme.columns());
                 deaths.ok_or(malformed).map(Self::Deaths)
             }
-            6 => Roster::decode(bytes, config).ok_or(malformed).map(Self::Roster),
+            6 => NarrowListRecord::decode(bytes, config).ok_or(malformed).map(Self::NarrowList),
             7 => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
             8 => Scrubs::decode(bytes).ok_or(malformed).map(Self::Scrubs),
             9 if bytes.is_empty() => Ok(Self::Destroyed),

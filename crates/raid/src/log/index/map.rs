@@ -17,7 +17,7 @@ use std::ops::Range;
 use zoneweave_zoned::Lba;
 
 use crate::log::format::checkpoint::{AddressSpace, StoredEntries, mapping_entries};
-use crate::log::index::cache::pins::{For, Frames};
+use crate::log::index::cache::pins::{For, PagePins};
 pub(in crate::log) use crate::log::index::map::table::Entry;
 use crate::log::index::map::table::{ALLOCATED, Table, in_memory};
 
@@ -26,7 +26,7 @@ pub(in crate::log) struct Index {
     table: Table,
     is_paged: bool,
     /// Pages in memory and their pins, if not all have to be in memory.
-    frames: Frames,
+    page_pins: PagePins,
     blocks: u64,
     page_entries: Divisor,
     /// Dirty pages, a bit each.
@@ -54,7 +54,7 @@ impl Index {
         Self {
             table,
             is_paged,
-            frames: Frames::default(),
+            page_pins: PagePins::default(),
             blocks: space.volume_blocks,
             page_entries,
             changed: vec![0; words],
@@ -88,7 +88,7 @@ impl Index {
     #[must_use]
     pub(in crate::log) fn bytes(&self) -> u64 {
         let changed = (self.changed.len() * size_of::<u64>()) as u64;
-        self.table.bytes(self.frames.here(), self.page_entries.by) + changed
+        self.table.bytes(self.page_pins.here(), self.page_entries.by) + changed
     }
 
     /// The page of a block.
@@ -170,27 +170,27 @@ impl Index {
 
     /// The pages in memory and their pins; empty if all pages have to be in memory.
     #[must_use]
-    pub(in crate::log) fn frames(&self) -> &Frames {
-        &self.frames
+    pub(in crate::log) fn page_pins(&self) -> &PagePins {
+        &self.page_pins
     }
 
     /// Pins a page, whether it is in memory or not.
     pub(super) fn pin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
-        self.frames.pin(page, whom, here);
+        self.page_pins.pin(page, whom, here);
     }
 
     /// Unpins a page.
     pub(super) fn unpin(&mut self, page: Page, whom: For) {
         let here = self.holds(page);
-        self.frames.unpin(page, whom, here);
+        self.page_pins.unpin(page, whom, here);
     }
 
     /// Puts an empty page into memory, unless it is there.
     pub(super) fn take_in(&mut self, page: Page) {
         if !self.holds(page) {
             self.table.put(page, true, self.page_entries.by);
-            self.frames.come(page);
+            self.page_pins.come(page);
         }
     }
 
@@ -202,7 +202,7 @@ impl Index {
         assert!(!self.has_changed(page), "page {} is on no media", page.0);
         let held = self.table.put(page, false, self.page_entries.by);
         assert!(held, "page {} is not in memory", page.0);
-        self.frames.go(page);
+        self.page_pins.go(page);
     }
 
     /// Whether a page is dirty.
@@ -353,16 +353,16 @@ mod tests {
     #[test]
     fn pages_come_and_go() {
         let mut index = Index::paged(&space(4000, 4));
-        assert_eq!((index.get(Lba(3)), index.frames().here()), (None, 0));
+        assert_eq!((index.get(Lba(3)), index.page_pins().here()), (None, 0));
         index.set(Lba(3), Some(Pba(7)));
         index.enter(Lba(3999), Some(Pba(8)));
         assert_eq!((index.get(Lba(3)), index.get(Lba(3999))), (Some(Pba(7)), Some(Pba(8))));
         assert!(index.holds(Page(0)) && !index.holds(Page(1)) && index.holds(Page(4)));
         index.leave_out(Page(4));
-        assert_eq!((index.get(Lba(3999)), index.frames().here()), (None, 1));
+        assert_eq!((index.get(Lba(3999)), index.page_pins().here()), (None, 1));
         index.take_in(Page(2));
         assert!((1920..2880).all(|lba| index.get(Lba(lba)).is_none()));
-        assert_eq!((index.frames().here(), index.get(Lba(3))), (2, Some(Pba(7))));
+        assert_eq!((index.page_pins().here(), index.get(Lba(3))), (2, Some(Pba(7))));
     }
 
     #[test]

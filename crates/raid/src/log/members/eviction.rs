@@ -22,19 +22,19 @@ use crate::scheme::Column;
 /// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 
-/// Segments in a row that a member may spoil before it is evicted: more than occasional errors
-/// explain. Each was given up with all its contents.
-const SPOILED_TO_FAIL: u32 = 8;
+/// Segments in a row that are aborted because of a member before it is evicted: more than occasional
+/// errors explain. Each was given up with all its contents.
+const ABORTED_TO_FAIL: u32 = 8;
 
-/// Segments in a row that a needed member may spoil: beyond that, writes would continue for ever
-/// and wear out all zones.
-const SPOILED_TO_STOP: u32 = 64;
+/// Segments in a row that are aborted because of a needed member: beyond that, writes would continue
+/// for ever and wear out all zones.
+const ABORTED_TO_STOP: u32 = 64;
 
-/// Longest time between two of them, as occasional errors also spoil a segment now and then.
-const SPOILED_WITHIN: Nanos = Nanos::from_secs(600);
+/// Longest time between two of them, as occasional errors also abort a segment now and then.
+const ABORTED_WITHIN: Nanos = Nanos::from_secs(600);
 
-/// Reason for evicting a member that spoils every segment.
-const SPOILS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
+/// Reason for evicting a member because of which every segment is aborted.
+const ABORTS_SEGMENTS: &str = "writes to a drive keep failing or are misplaced";
 
 impl State {
     /// Evicts a member if it is worn out and the others can do without it. Returns whether it was
@@ -51,7 +51,7 @@ impl State {
     /// Gives up a segment because of a member. If that member has prevented segments from being
     /// filled for long, evicts it if the others can do without it, or else stops writes. Returns
     /// whether it was evicted.
-    fn spoil(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
+    fn abort_segment(&mut self, slot: SegmentSlot, column: Column, now: Nanos) -> bool {
         if self.segments[slot].is_open() {
             self.abandon(slot);
             let (segment, next) = (self.segments[slot].id, self.registry.next_segment);
@@ -59,23 +59,23 @@ impl State {
             assert!(segment < next, "segment {segment} is given up, and {next} is the next one");
             // Segments open at the same time may all fail for one reason, such as a controller
             // reset.
-            if segment >= member.spoiled_before {
-                let recent = now.0 < member.spoiled.0.saturating_add(SPOILED_WITHIN.0);
-                member.spoiled_in_row = if recent { member.spoiled_in_row + 1 } else { 1 };
-                member.spoiled = now;
-                member.spoiled_before = next;
+            if segment >= member.aborted_before {
+                let recent = now.0 < member.last_aborted.0.saturating_add(ABORTED_WITHIN.0);
+                member.aborted_in_row = if recent { member.aborted_in_row + 1 } else { 1 };
+                member.last_aborted = now;
+                member.aborted_before = next;
             }
         }
-        let spoiled = self.array.members[column.index()].spoiled_in_row;
-        if spoiled >= SPOILED_TO_STOP {
+        let aborted = self.array.members[column.index()].aborted_in_row;
+        if aborted >= ABORTED_TO_STOP {
             mark(Mark::StoppedBySpoiling);
             self.array.stopped.get_or_insert(StopReason::WritesKeepFailing);
         }
-        if spoiled < SPOILED_TO_FAIL || !self.array.can_do_without(column) {
+        if aborted < ABORTED_TO_FAIL || !self.array.can_do_without(column) {
             return false;
         }
         mark(Mark::EvictedForSpoiling);
-        self.fail_member(column, SPOILS_SEGMENTS)
+        self.fail_member(column, ABORTS_SEGMENTS)
     }
 
     /// Evicts a member. Returns whether it was in service before.
@@ -120,8 +120,8 @@ impl Core {
 
     /// Gives up a segment because of a member, which is evicted if it prevents every segment from
     /// being filled.
-    pub(in crate::log) fn spoil(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
-        let newly = self.state.borrow_mut().spoil(slot, column, self.handle.now());
+    pub(in crate::log) fn abort_segment(self: &Rc<Self>, slot: SegmentSlot, column: Column) {
+        let newly = self.state.borrow_mut().abort_segment(slot, column, self.handle.now());
         self.after_eviction(newly);
     }
 }

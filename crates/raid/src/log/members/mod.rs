@@ -4,7 +4,7 @@
 //! 2. `volume` lends the state of the volume to its array (`ArrayVolume`).
 //! 3. `reset` resets zones, one drive after the other if that delays reads.
 //! 4. `eviction` gives up what the volume was writing to an evicted member, and evicts one that has
-//!    lost too many zones, or that spoils every segment.
+//!    lost too many zones, or because of which every segment is aborted.
 //! 5. `replace` puts a new drive into a slot; `refill` does so with spares, without an operator.
 //! 6. `zone_budget` is the number of zones that writing needs.
 //!

@@ -61,10 +61,10 @@ impl ArrayVolume for Core {
 ///
 /// # Errors
 /// If too few members are left.
-pub(in crate::log) async fn commit_roster(core: &Rc<Core>) -> Result<(), StopReason> {
+pub(in crate::log) async fn commit_narrow_list(core: &Rc<Core>) -> Result<(), StopReason> {
     // Taken when its turn comes: a segment that died while this waited must not come back.
-    let roster = || core.state.borrow().roster_record().unwrap_or(RecordBody::State);
-    core.superblock.commit_latest(core, roster).await
+    let narrow = || core.state.borrow().narrow_list_record().unwrap_or(RecordBody::State);
+    core.superblock.commit_latest(core, narrow).await
 }
 
 /// All current records; what `last` replaces is left out.
@@ -74,8 +74,8 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     if !bodies.is_empty() && mutant(Mutant::SnapshotForgetsDecisions) {
         bodies.clear();
     }
-    if !matches!(last, RecordBody::Roster(_)) {
-        bodies.extend(state.roster_record());
+    if !matches!(last, RecordBody::NarrowList(_)) {
+        bodies.extend(state.narrow_list_record());
     }
     if !matches!(last, RecordBody::Faults(_)) && !mutant(Mutant::FaultsForgotten) {
         let faults = state.array.faults();

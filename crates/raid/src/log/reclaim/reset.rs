@@ -119,8 +119,8 @@ impl State {
     }
 
     /// Marks dead the segments that still have no live blocks; returns their deaths.
-    fn bury(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, Death)> {
-        let mut buried = Vec::new();
+    fn mark_dead(&mut self, slots: &[SegmentSlot]) -> Vec<(SegmentSlot, Death)> {
+        let mut dead = Vec::new();
         for slot in slots {
             let segment = &self.segments[*slot];
             let is_relocated = segment.life.work() != Work::Reset;
@@ -142,11 +142,11 @@ impl State {
             self.class_counters(*slot).freed_blocks += blocks;
             self.record_lifespan(*slot);
             self.forget_moves(*slot);
-            self.registry.dead.bury(death.clone());
-            self.registry.roster.bury(death.generation);
-            buried.push((*slot, death));
+            self.registry.dead.mark_dead(death.clone());
+            self.registry.narrow.mark_dead(death.generation);
+            dead.push((*slot, death));
         }
-        buried
+        dead
     }
 
     /// Zones that may hold blocks of a segment: its own, and those with unaccounted copies.
@@ -168,8 +168,8 @@ impl State {
 
     /// Marks deaths as recorded: no crash brings these segments back, so a rebuild need not wait
     /// for them. Returns `true` if a task may be waiting for that.
-    fn mark_deaths_recorded(&mut self, buried: &[(SegmentSlot, Death)]) -> bool {
-        for (slot, _) in buried {
+    fn mark_deaths_recorded(&mut self, dead: &[(SegmentSlot, Death)]) -> bool {
+        for (slot, _) in dead {
             self.segments[*slot].life.record_death();
         }
         self.array.members.iter().any(|member| member.entry.state == MemberState::Rebuilding)
@@ -188,22 +188,22 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
     if flush && core.flush_members().await.is_err() {
         return false;
     }
-    let buried = core.state.borrow_mut().bury(slots);
+    let dead = core.state.borrow_mut().mark_dead(slots);
     core.changed.open();
-    if buried.is_empty() {
+    if dead.is_empty() {
         return true;
     }
-    let mut deaths: Vec<_> = buried.iter().map(|(_, death)| death.clone()).collect();
+    let mut deaths: Vec<_> = dead.iter().map(|(_, death)| death.clone()).collect();
     deaths.sort_by_key(|death| death.generation);
     let record = !mutant(Mutant::DeadNotRecorded);
     if record && core.superblock.commit(core, RecordBody::Deaths(deaths)).await.is_err() {
         return false;
     }
-    if core.state.borrow_mut().mark_deaths_recorded(&buried) {
+    if core.state.borrow_mut().mark_deaths_recorded(&dead) {
         core.changed.open();
     }
     let mut here = Vec::new();
-    for (slot, _) in buried {
+    for (slot, _) in dead {
         let is_read =
             core.state.borrow().segments.is_read(slot) && !mutant(Mutant::ReadersNotAwaited);
         match is_read.then(|| read_still.segments.try_acquire()).flatten() {

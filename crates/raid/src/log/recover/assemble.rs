@@ -33,7 +33,7 @@ use crate::log::index::mapping::Mapping;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::recover::{OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;
-use crate::log::segment::narrow_list::Roster;
+use crate::log::segment::narrow_list::NarrowList;
 use crate::log::segment::registry::Registry;
 use crate::log::segment::table::SegmentTable;
 use crate::log::write::policy::lanes::PolicyError;
@@ -162,7 +162,7 @@ fn finish(
         ("sequence ceiling", sequence_ceiling.0),
         ("segment ceiling", segment_ceiling.0),
     ])?;
-    let Decisions { seals, dead, roster } =
+    let Decisions { seals, dead, narrow } =
         decisions(of_members(&chosen, drives, &slots), &chosen.members);
     let checkpoint = newest_checkpoint(of_members(&chosen, drives, &slots), sequence_ceiling);
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
@@ -202,7 +202,7 @@ fn finish(
     }
     array.scrubs = history.scrubs;
     let state = State {
-        registry: Registry::recovered(seals, dead, roster, segment_ceiling),
+        registry: Registry::recovered(seals, dead, narrow, segment_ceiling),
         mapping: Mapping::new(&space, offload),
         reclaim: Reclaim::new(policy.window_segments(&config), config.log().volume_blocks),
         smallest: policy.smallest_shape(&config),
@@ -313,7 +313,7 @@ fn newest_scrubs<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Scr
 struct Decisions {
     seals: BTreeMap<SegmentId, SealRecord>,
     dead: Deaths,
-    roster: Roster,
+    narrow: NarrowList,
 }
 
 fn decisions<'a>(
@@ -329,8 +329,8 @@ fn decisions<'a>(
             seals.extend(some.iter().map(|seal| (seal.segment, seal.clone())));
         }
     }
-    let mut roster = Roster::of_records(records.iter().copied());
+    let mut narrow = NarrowList::of_records(records.iter().copied());
     let dead = Deaths::of_records(records, members);
-    roster.leave_out(&dead);
-    Decisions { seals, dead, roster }
+    narrow.leave_out(&dead);
+    Decisions { seals, dead, narrow }
 }

@@ -23,7 +23,7 @@ use crate::log::index::load;
 use crate::log::index::partition::Candidate;
 use crate::log::reclaim::collector::{self, move_out};
 use crate::log::recover::dead;
-use crate::log::recover::rewrite::rescue;
+use crate::log::recover::rewrite::rewrite_weak;
 use crate::log::segment::active_zones::seal_of_written;
 use crate::log::segment::table::Segment;
 
@@ -96,7 +96,7 @@ async fn decide(
     candidates: &[Candidate],
     seals: Vec<SealRecord>,
 ) -> Result<(), StopReason> {
-    rescue(core, candidates).await?;
+    rewrite_weak(core, candidates).await?;
     make_room(core).await?;
     if !mutant(Mutant::DecisionBeforeFlush) {
         core.flush_members().await?;

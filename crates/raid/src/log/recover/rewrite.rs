@@ -20,26 +20,29 @@ use crate::log::segment::pin::pin_all;
 use crate::log::segment::verify::FoundBlock;
 
 /// Blocks rewritten at a time, rounded up to whole stripes.
-const RESCUED_BLOCKS: usize = 512;
+const REWRITTEN_BLOCKS: usize = 512;
 
 /// Writes candidates to complete stripes.
 ///
 /// # Errors
 /// If writes stop.
-pub(super) async fn rescue(core: &Rc<Core>, candidates: &[Candidate]) -> Result<(), StopReason> {
+pub(super) async fn rewrite_weak(
+    core: &Rc<Core>,
+    candidates: &[Candidate],
+) -> Result<(), StopReason> {
     let recovers = core.state.borrow().recovering.is_some();
     assert!(recovers, "{} weak blocks are rewritten after recovery", candidates.len());
     let (data, trims): (Vec<_>, Vec<_>) =
         candidates.iter().partition(|candidate| candidate.hides.is_empty());
     let stripe = core.state.borrow().writes.relocation_shape().stripe_blocks();
     // Padding a stripe at the end of each batch could make the contents of a segment exceed one.
-    for batch in data.chunks(RESCUED_BLOCKS.next_multiple_of(stripe)) {
-        rescue_data(core, batch).await?;
+    for batch in data.chunks(REWRITTEN_BLOCKS.next_multiple_of(stripe)) {
+        rewrite_weak_data(core, batch).await?;
     }
-    rescue_trims(core, trims.iter().flat_map(|candidate| &candidate.hides)).await
+    rewrite_weak_trims(core, trims.iter().flat_map(|candidate| &candidate.hides)).await
 }
 
-async fn rescue_trims<'a>(
+async fn rewrite_weak_trims<'a>(
     core: &Rc<Core>,
     extents: impl Iterator<Item = &'a TrimExtent>,
 ) -> Result<(), StopReason> {
@@ -60,7 +63,7 @@ async fn rescue_trims<'a>(
     wait(core, done).await
 }
 
-async fn rescue_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), StopReason> {
+async fn rewrite_weak_data(core: &Rc<Core>, candidates: &[&Candidate]) -> Result<(), StopReason> {
     let places: Vec<_> = candidates.iter().map(|candidate| candidate.place).collect();
     let _pins = pin_all(core, &places);
     let found = read_places(core, &places).await;

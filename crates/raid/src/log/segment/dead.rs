@@ -126,7 +126,7 @@ impl Deaths {
     }
 
     /// Records the death of a segment.
-    pub(in crate::log) fn bury(&mut self, death: Death) {
+    pub(in crate::log) fn mark_dead(&mut self, death: Death) {
         let (generation, columns) = (death.generation, death.remains.len());
         assert!(
             self.named.values().next().is_none_or(|known| known.len() == columns),
@@ -327,7 +327,7 @@ mod tests {
         assert!(settled(&records, &[(0, 1)]).contains(Generation(4)));
         assert_eq!(settled(&records, &[(1, 1)]), Deaths::default());
         let mut deaths = Deaths::default();
-        deaths.bury(anywhere);
+        deaths.mark_dead(anywhere);
         deaths.record_freed(Generation(4), ColumnSet::default());
         assert!(deaths.contains(Generation(4)), "no reset of its zones tells where else it is");
         deaths.record_replaced(Column(0));
@@ -365,7 +365,7 @@ mod tests {
     #[test]
     fn a_death_goes_with_the_last_zone_that_is_reset() {
         let mut deaths = Deaths::default();
-        deaths.bury(death(4, [7, 8]));
+        deaths.mark_dead(death(4, [7, 8]));
         deaths.record_freed(Generation(4), [Column(1)].into_iter().collect());
         let left =
             Death { remains: vec![Remains::Nothing, Remains::In(ZoneId(8))], ..death(4, [7, 8]) };

@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::format::{
-    Generation, RecordBody, Roster as Listed, SegmentHeader, SuperblockRecord,
+    Generation, NarrowListRecord, RecordBody, SegmentHeader, SuperblockRecord,
 };
 use crate::log::segment::dead::Deaths;
 use crate::scheme::ColumnSet;
 
 /// The narrow segments that are alive.
 #[derive(Default)]
-pub(in crate::log) struct Roster {
+pub(in crate::log) struct NarrowList {
     /// Headers by generation.
     pub(in crate::log) alive: BTreeMap<Generation, SegmentHeader>,
     /// All live segments with generations below this were listed when the array was started.
@@ -33,18 +33,20 @@ pub(in crate::log) struct Roster {
     complete: bool,
 }
 
-impl Roster {
+impl NarrowList {
     /// The newest list among some records.
     #[must_use]
     pub(in crate::log) fn of_records<'a>(
         records: impl IntoIterator<Item = &'a SuperblockRecord>,
     ) -> Self {
-        let rosters = records.into_iter().filter_map(|record| match &record.body {
-            RecordBody::Roster(roster) => Some((record.record_sequence, roster)),
+        let lists = records.into_iter().filter_map(|record| match &record.body {
+            RecordBody::NarrowList(list) => Some((record.record_sequence, list)),
             _ => None,
         });
-        let newest = rosters.max_by_key(|(sequence, _)| *sequence);
-        let Some((_, Listed { below, segments })) = newest else { return Self::default() };
+        let newest = lists.max_by_key(|(sequence, _)| *sequence);
+        let Some((_, NarrowListRecord { below, segments })) = newest else {
+            return Self::default();
+        };
         let alive = segments.iter().map(|header| (header.generation, header.clone())).collect();
         Self { alive, below: *below, used: true, complete: false }
     }
@@ -82,7 +84,7 @@ impl Roster {
     }
 
     /// Removes a segment that dies.
-    pub(in crate::log) fn bury(&mut self, generation: Generation) {
+    pub(in crate::log) fn mark_dead(&mut self, generation: Generation) {
         self.alive.remove(&generation);
     }
 
@@ -106,7 +108,7 @@ impl Roster {
         }
         let mut room = RecordBody::LISTED_BYTES;
         let left_out = self.alive.iter().find(|(_, header)| {
-            let bytes = Listed::bytes_of(header.geometry.scheme().columns());
+            let bytes = NarrowListRecord::bytes_of(header.geometry.scheme().columns());
             let fits = bytes <= room;
             room -= if fits { bytes } else { 0 };
             !fits
@@ -118,12 +120,12 @@ impl Roster {
         let mut segments: Vec<_> =
             self.alive.range(..below).map(|(_, header)| header.clone()).collect();
         let columns = segments.iter().map(|header| header.geometry.scheme().columns());
-        let bytes: usize = columns.map(Listed::bytes_of).sum();
+        let bytes: usize = columns.map(NarrowListRecord::bytes_of).sum();
         assert!(bytes <= RecordBody::LISTED_BYTES, "a list of {bytes} bytes in a record");
         if mutant(Mutant::RosterForgotten) {
             segments.clear();
         }
-        Some(RecordBody::Roster(Listed { below, segments }))
+        Some(RecordBody::NarrowList(NarrowListRecord { below, segments }))
     }
 }
 
@@ -159,9 +161,9 @@ mod tests {
     }
 
     /// Generations in a record, and the bound below which it is complete.
-    fn listed(roster: &Roster, next: u64) -> Option<(u64, Vec<u64>)> {
-        roster.record(Generation(next)).map(|record| match record {
-            RecordBody::Roster(Listed { below, segments }) => {
+    fn listed(list: &NarrowList, next: u64) -> Option<(u64, Vec<u64>)> {
+        list.record(Generation(next)).map(|record| match record {
+            RecordBody::NarrowList(NarrowListRecord { below, segments }) => {
                 (below.0, segments.iter().map(|header| header.generation.0).collect())
             }
             other => panic!("{other:?}"),
@@ -170,41 +172,41 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_not_told_to_be_dead() {
-        let mut roster = Roster::default();
-        roster.keep(&BTreeSet::new());
-        assert_eq!(listed(&roster, 7), None, "there never was any");
+        let mut list = NarrowList::default();
+        list.keep(&BTreeSet::new());
+        assert_eq!(listed(&list, 7), None, "there never was any");
         let most = RecordBody::listed_most(scheme()) as u64;
-        (1..=most).for_each(|generation| roster.enter(&header(generation)));
-        assert_eq!(listed(&roster, 100), Some((100, (1..=most).collect())));
-        roster.enter(&header(most + 1));
-        roster.enter(&header(most + 2));
-        assert_eq!(listed(&roster, 100), Some((most + 1, (1..=most).collect())));
-        (1..=most + 2).for_each(|generation| roster.bury(Generation(generation)));
-        assert_eq!(listed(&roster, 100), Some((100, Vec::new())), "there was one");
+        (1..=most).for_each(|generation| list.enter(&header(generation)));
+        assert_eq!(listed(&list, 100), Some((100, (1..=most).collect())));
+        list.enter(&header(most + 1));
+        list.enter(&header(most + 2));
+        assert_eq!(listed(&list, 100), Some((most + 1, (1..=most).collect())));
+        (1..=most + 2).for_each(|generation| list.mark_dead(Generation(generation)));
+        assert_eq!(listed(&list, 100), Some((100, Vec::new())), "there was one");
     }
 
     /// The format allows it; this engine makes none.
     #[test]
     fn segments_on_more_columns_are_listed_as_far_as_they_fit() {
-        let mut roster = Roster::default();
-        roster.keep(&BTreeSet::new());
+        let mut list = NarrowList::default();
+        list.keep(&BTreeSet::new());
         let columns = [Column(0), Column(1), Column(3)];
-        (1..=60).for_each(|generation| roster.enter(&header_on(generation, &columns)));
-        let (below, segments) = listed(&roster, 100).unwrap();
+        (1..=60).for_each(|generation| list.enter(&header_on(generation, &columns)));
+        let (below, segments) = listed(&list, 100).unwrap();
         assert_eq!(segments, (1..below).collect::<Vec<_>>());
-        assert_eq!(segments.len(), RecordBody::LISTED_BYTES / Listed::bytes_of(3));
+        assert_eq!(segments.len(), RecordBody::LISTED_BYTES / NarrowListRecord::bytes_of(3));
     }
 
     #[test]
     fn a_start_that_has_not_looked_tells_no_more_than_it_was_told() {
-        let mut roster = Roster { below: Generation(9), used: true, ..Roster::default() };
-        roster.alive.insert(Generation(5), header(5));
-        roster.enter(&header(12));
-        assert_eq!(listed(&roster, 100), Some((9, vec![5])));
-        assert!(roster.excludes(Generation(4), header(4).geometry.scheme().absent()));
-        assert!(!roster.excludes(Generation(11), header(11).geometry.scheme().absent()));
-        assert!(!roster.excludes(Generation(4), ColumnSet::default()), "it is on all drives");
-        roster.keep(&[5, 12].map(Generation).into());
-        assert_eq!(listed(&roster, 100), Some((100, vec![5, 12])));
+        let mut list = NarrowList { below: Generation(9), used: true, ..NarrowList::default() };
+        list.alive.insert(Generation(5), header(5));
+        list.enter(&header(12));
+        assert_eq!(listed(&list, 100), Some((9, vec![5])));
+        assert!(list.excludes(Generation(4), header(4).geometry.scheme().absent()));
+        assert!(!list.excludes(Generation(11), header(11).geometry.scheme().absent()));
+        assert!(!list.excludes(Generation(4), ColumnSet::default()), "it is on all drives");
+        list.keep(&[5, 12].map(Generation).into());
+        assert_eq!(listed(&list, 100), Some((100, vec![5, 12])));
     }
 }

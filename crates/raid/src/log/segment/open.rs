@@ -13,7 +13,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
 use crate::log::format::structured::structured_payload;
 use crate::log::format::{Generation, Place, RecordBody, SegmentHeader, StreamKind};
-use crate::log::members::volume::commit_roster;
+use crate::log::members::volume::commit_narrow_list;
 use crate::log::segment::lane::{Lane, LaneId, LaneMode};
 use crate::log::segment::table::{ColumnZone, Segment};
 use crate::log::segment::{active_zones, open};
@@ -32,7 +32,7 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
     let allocated = allocate(&mut core.state.borrow_mut(), kind, lane);
     let Some((slot, header)) = allocated else { return };
     let _held = crate::log::segment::pin::Hold::new(core, slot);
-    if header.geometry.scheme().is_narrow() && commit_roster(core).await.is_err() {
+    if header.geometry.scheme().is_narrow() && commit_narrow_list(core).await.is_err() {
         return;
     }
     let array = core.state.borrow().array.config.array;
@@ -53,12 +53,12 @@ pub(in crate::log) async fn open_segment(core: &Rc<Core>, kind: StreamKind, lane
         })
     });
     let failed = futures_util::future::join_all(writes).await;
-    let spoilt_by = failed.into_iter().flatten().next();
-    match spoilt_by {
+    let aborted_by = failed.into_iter().flatten().next();
+    match aborted_by {
         None => seal_unfilled(core, slot).await,
         Some(column) => {
             mark(Mark::HeaderNotWritten);
-            core.spoil(slot, column);
+            core.abort_segment(slot, column);
         }
     }
     core.changed.open();
@@ -187,7 +187,7 @@ fn allocate(
     );
     state.segments.insert(slot, opened);
     state.writes.queues.open(slot, columns.width(), mode == LaneMode::Gather);
-    state.registry.roster.enter(&header);
+    state.registry.narrow.enter(&header);
     state.writes.stream_mut(kind).lane_mut(lane).open = Some(slot);
     Some((slot, header))
 }

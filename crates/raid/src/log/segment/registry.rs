@@ -12,7 +12,7 @@ use zoneweave_zoned::ZoneId;
 
 use crate::log::format::{SealRecord, SegmentId};
 use crate::log::segment::dead::Deaths;
-use crate::log::segment::narrow_list::Roster;
+use crate::log::segment::narrow_list::NarrowList;
 use crate::scheme::{Column, ColumnSet};
 
 /// Segments listed in superblock records.
@@ -22,7 +22,7 @@ pub(in crate::log) struct Registry {
     /// Segments recorded dead whose zones may not all be reset.
     pub(in crate::log) dead: Deaths,
     /// The narrow segments that are alive.
-    pub(in crate::log) roster: Roster,
+    pub(in crate::log) narrow: NarrowList,
     /// Members with unclear zones, or with copies of columns that could not be reset: these may
     /// hold blocks of segments older than their membership.
     pub(in crate::log) unclear: ColumnSet,
@@ -44,13 +44,13 @@ impl Registry {
     pub(in crate::log) fn recovered(
         seals: BTreeMap<SegmentId, SealRecord>,
         dead: Deaths,
-        roster: Roster,
+        narrow: NarrowList,
         segment_ceiling: SegmentId,
     ) -> Self {
         Self {
             seals,
             dead,
-            roster,
+            narrow,
             unclear: ColumnSet::default(),
             zones_to_reset: Vec::new(),
             next_segment: segment_ceiling,

@@ -52,16 +52,16 @@ pub(in crate::log) async fn write(core: &Rc<Core>, slot: SegmentSlot, span: u32)
         let present = columns.filter_map(|(column, zone)| Some((column, zone?.zone)));
         present.map(|(column, zone)| (column, zone, run(&state, slot, span, column))).collect()
     };
-    let spoilt_by = write_runs(core, slot, span, runs).await;
+    let aborted_by = write_runs(core, slot, span, runs).await;
     let mut state = core.state.borrow_mut();
     if state.segments[slot].phase() != Phase::Open {
         mark(Mark::SpanGivenUp);
         return;
     }
-    if let Some(column) = spoilt_by {
+    if let Some(column) = aborted_by {
         mark(Mark::IndexRunNotWritten);
         drop(state);
-        core.spoil(slot, column);
+        core.abort_segment(slot, column);
         return;
     }
     state.segments[slot].end_span(span);

@@ -47,7 +47,7 @@ pub(super) fn finish_stripe(
             requeue(&mut state, kind, plan.class, plan.blocks);
             drop(state);
             if let Some(column) = because {
-                core.spoil(plan.slot, column);
+                core.abort_segment(plan.slot, column);
             }
             return;
         }

@@ -14,16 +14,16 @@ pub(super) enum Step {
     /// Wait for a change of state.
     Wait,
     /// Yield to other tasks: a partial stripe is about to be closed.
-    LetRun,
+    Yield,
     Stripe(StripePlan),
     /// Prepare a lane for more stripes; the lane is busy until that is done.
-    Tend(LaneId, Chore),
+    Run(LaneId, LaneTask),
     /// Fail all queued blocks: the volume takes no writes.
     FailQueue(StopReason),
 }
 
 /// The task that a lane needs before it takes more stripes.
-pub(super) enum Chore {
+pub(super) enum LaneTask {
     OpenSegment,
     /// Make its finished group durable, and go on to the next.
     EndGroup(SegmentSlot),

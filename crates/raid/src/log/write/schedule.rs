@@ -17,7 +17,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{Sequence, StreamKind};
 use crate::log::segment::lane::{Lane, LaneId};
 use crate::log::segment::table::{Cursor, SegmentTable};
-use crate::log::write::plan::{Chore, STRIPES_IN_FLIGHT, Step, StripePlan};
+use crate::log::write::plan::{LaneTask, STRIPES_IN_FLIGHT, Step, StripePlan};
 use crate::log::write::state::Writes;
 
 /// A stripe that can be issued.
@@ -34,16 +34,16 @@ struct Ready {
 }
 
 impl Writes {
-    fn tend(&mut self, kind: StreamKind, lane: LaneId, chore: Chore) -> Step {
+    fn begin_task(&mut self, kind: StreamKind, lane: LaneId, task: LaneTask) -> Step {
         let state = self.stream(kind).lane(lane);
         assert!(!state.busy, "lane {} of {kind:?} is prepared twice", lane.0);
-        let open = match chore {
-            Chore::OpenSegment => None,
-            Chore::EndGroup(slot) | Chore::EndSpan(slot, _) => Some(slot),
+        let open = match task {
+            LaneTask::OpenSegment => None,
+            LaneTask::EndGroup(slot) | LaneTask::EndSpan(slot, _) => Some(slot),
         };
         assert!(state.open == open, "lane {} of {kind:?} fills {:?}", lane.0, state.open);
         self.stream_mut(kind).lane_mut(lane).busy = true;
-        Step::Tend(lane, chore)
+        Step::Run(lane, task)
     }
 
     /// Idle lanes with an open segment, in round-robin order.
@@ -54,7 +54,7 @@ impl Writes {
 }
 
 impl SegmentTable {
-    fn end_of_group(&self, slot: SegmentSlot) -> Option<Chore> {
+    fn end_of_group(&self, slot: SegmentSlot) -> Option<LaneTask> {
         let segment = &self[slot];
         let cursor = segment.life.cursor().expect("an open segment has a cursor");
         if cursor.has_rows() {
@@ -64,8 +64,8 @@ impl SegmentTable {
         let early = || !ends_span && mutant(Mutant::GroupNotAwaited);
         let done = segment.in_flight() == 0 || early();
         done.then(|| match ends_span {
-            true => Chore::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start))),
-            false => Chore::EndGroup(slot),
+            true => LaneTask::EndSpan(slot, segment.geometry.span_of(Row(cursor.group.start))),
+            false => LaneTask::EndGroup(slot),
         })
     }
 
@@ -91,8 +91,8 @@ impl State {
             mark(Mark::LaneGivenUp);
             self.abandon(slot);
         }
-        if let Some((lane, chore)) = self.finished_group(kind) {
-            return self.writes.tend(kind, lane, chore);
+        if let Some((lane, task)) = self.finished_group(kind) {
+            return self.writes.begin_task(kind, lane, task);
         }
         if self.must_yield(kind) {
             return Step::Wait;
@@ -102,17 +102,17 @@ impl State {
         }
         if let Some(lane) = self.narrow_wanted(kind) {
             mark(Mark::NarrowOpened);
-            return self.writes.tend(kind, lane, Chore::OpenSegment);
+            return self.writes.begin_task(kind, lane, LaneTask::OpenSegment);
         }
         if let Some((lane, class)) = self.larger_wanted(kind) {
             mark(Mark::LargerOpened);
             self.writes.stream_mut(kind).lane_mut(lane).class = class;
-            return self.writes.tend(kind, lane, Chore::OpenSegment);
+            return self.writes.begin_task(kind, lane, LaneTask::OpenSegment);
         }
         match self.next_stripe(kind) {
             Some(ready) if ready.early && self.writes.stream(kind).returning.are_awaited() => {
                 self.writes.stream_mut(kind).returning.record_yield();
-                Step::LetRun
+                Step::Yield
             }
             Some(ready) => Step::Stripe(self.take_stripe(kind, ready, now)),
             None => self.segment_wanted(kind),
@@ -127,7 +127,7 @@ impl State {
     }
 
     /// A lane whose group is complete.
-    fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, Chore)> {
+    fn finished_group(&self, kind: StreamKind) -> Option<(LaneId, LaneTask)> {
         self.writes
             .idle_lanes(kind)
             .find_map(|(lane, slot)| Some((lane, self.segments.end_of_group(slot)?)))
@@ -267,7 +267,7 @@ impl State {
             mark_if(Mark::LaneOpenedBeside, || !alone);
             mark_if(Mark::MovedApart, || !alone && kind == StreamKind::Relocation);
             self.writes.stream_mut(kind).lane_mut(lane).class = class;
-            return self.writes.tend(kind, lane, Chore::OpenSegment);
+            return self.writes.begin_task(kind, lane, LaneTask::OpenSegment);
         }
         if !alone {
             return Step::Wait;
@@ -342,7 +342,7 @@ impl State {
         }
         for (member, zone) in self.array.members.iter_mut().zip(zones) {
             if zone.is_some() {
-                member.spoiled_in_row = 0;
+                member.aborted_in_row = 0;
                 assert!(member.active_zones > 0, "no zone is active on the member of {zone:?}");
                 member.active_zones -= 1;
             }

@@ -26,7 +26,7 @@ use crate::log::segment::table::Phase;
 use crate::log::segment::{open, spans};
 use crate::log::write::commit::answer;
 use crate::log::write::in_flight::{ChunkUnderWay, UnderWay};
-use crate::log::write::plan::{Chore, Step, StripePlan};
+use crate::log::write::plan::{LaneTask, Step, StripePlan};
 use crate::log::write::stripe::{StripeIdentity, build};
 use crate::log::write::zone::chunk;
 use crate::log::write::zone::open_zone::OpenZone;
@@ -40,9 +40,9 @@ pub(in crate::log) async fn run(core: Rc<Core>, kind: StreamKind) {
         let step = core.state.borrow_mut().next_step(kind, now);
         match step {
             Step::Wait => wait(&core, kind).await,
-            Step::LetRun => core.handle.yield_now().await,
+            Step::Yield => core.handle.yield_now().await,
             Step::Stripe(plan) => start_stripe(&core, plan),
-            Step::Tend(lane, chore) => tend(&core, kind, lane, chore),
+            Step::Run(lane, task) => run_task(&core, kind, lane, task),
             Step::FailQueue(reason) => fail_queue(&core, kind, reason),
         }
     }
@@ -85,18 +85,18 @@ fn next_aborted(core: &Core) -> Option<ChunkUnderWay> {
 }
 
 /// Prepares a lane in a task of its own while others go on; one task at a time for each lane.
-fn tend(core: &Rc<Core>, kind: StreamKind, lane: LaneId, chore: Chore) {
+fn run_task(core: &Rc<Core>, kind: StreamKind, lane: LaneId, task: LaneTask) {
     let inner = core.clone();
     // Pinned from now on: other tasks run before this one starts.
-    let held = match chore {
-        Chore::OpenSegment => None,
-        Chore::EndGroup(slot) | Chore::EndSpan(slot, _) => Some(Hold::new(core, slot)),
+    let held = match task {
+        LaneTask::OpenSegment => None,
+        LaneTask::EndGroup(slot) | LaneTask::EndSpan(slot, _) => Some(Hold::new(core, slot)),
     };
     core.handle.spawn("lane", async move {
-        match chore {
-            Chore::OpenSegment => open::open_segment(&inner, kind, lane).await,
-            Chore::EndGroup(slot) => end_group(&inner, slot).await,
-            Chore::EndSpan(slot, span) => spans::write(&inner, slot, span).await,
+        match task {
+            LaneTask::OpenSegment => open::open_segment(&inner, kind, lane).await,
+            LaneTask::EndGroup(slot) => end_group(&inner, slot).await,
+            LaneTask::EndSpan(slot, span) => spans::write(&inner, slot, span).await,
         }
         drop(held);
         {

@@ -138,7 +138,7 @@ impl State {
     /// `most` of them are returned for writing.
     fn go_round(&mut self, places: Range<u64>, excess: u64, most: u64) -> Evicted {
         let mut evicted = Evicted::default();
-        let no_others = self.mapping.index.frames().here() <= self.mapping.index.changed_pages();
+        let no_others = self.mapping.index.page_pins().here() <= self.mapping.index.changed_pages();
         if most == 0 && no_others {
             return evicted;
         }
@@ -189,7 +189,7 @@ impl State {
 
     fn may_go(&self, page: Page) -> bool {
         self.mapping.index.holds(page)
-            && !self.mapping.index.frames().is_pinned(page)
+            && !self.mapping.index.page_pins().is_pinned(page)
             && self.checkpoints.page_is_placed(page)
             && !self.mapping.is_absent(page)
     }
@@ -255,7 +255,7 @@ impl State {
                 continue;
             }
             self.checkpoints.put_apart(page, Some(*place));
-            if !self.mapping.index.frames().is_pinned(page) {
+            if !self.mapping.index.page_pins().is_pinned(page) {
                 self.leave_page_out(page);
             }
         }

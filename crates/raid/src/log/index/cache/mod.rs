@@ -41,7 +41,7 @@ use zoneweave_zoned::Lba;
 use crate::log::engine::address::Page;
 use crate::log::engine::footprint::in_tree;
 use crate::log::format::checkpoint::AddressSpace;
-use crate::log::index::cache::pins::Frames;
+use crate::log::index::cache::pins::PagePins;
 use crate::log::index::remap::Move;
 
 pub(in crate::log) use crate::log::index::cache::pins::For;
@@ -138,7 +138,7 @@ impl Offload {
     /// Memory of the cache for an index with so many pages in memory, in bytes.
     #[must_use]
     pub(in crate::log) fn bytes_of(space: &AddressSpace, held: u64) -> u64 {
-        held * (Frames::PIN + COMING) + space.mapping_blocks().div_ceil(8)
+        held * (PagePins::PIN + COMING) + space.mapping_blocks().div_ceil(8)
     }
 
     /// Memory of the cache, in bytes.

@@ -44,7 +44,7 @@ impl Pins {
 
 /// Counts of the pages in memory.
 #[derive(Debug, Default)]
-pub(in crate::log) struct Frames {
+pub(in crate::log) struct PagePins {
     /// Pages in memory, and the most since the start.
     here: u64,
     most: u64,
@@ -54,7 +54,7 @@ pub(in crate::log) struct Frames {
     moving: u64,
 }
 
-impl Frames {
+impl PagePins {
     /// Memory of a pinned page, in bytes.
     pub(super) const PIN: u64 = in_tree(size_of::<(Page, Pins)>());
 
@@ -158,46 +158,46 @@ mod tests {
 
     #[test]
     fn pinned_pages_are_counted_while_they_are_here() {
-        let mut frames = Frames::default();
-        let counts = |frames: &Frames| (frames.here, frames.pinned, frames.moving);
-        frames.pin(Page(1), For::Moving, false);
-        assert_eq!(counts(&frames), (0, 0, 0));
-        frames.come(Page(1));
-        frames.come(Page(2));
-        assert_eq!(counts(&frames), (2, 1, 1));
-        frames.pin(Page(1), For::Users, true);
-        assert_eq!(counts(&frames), (2, 1, 0));
-        frames.unpin(Page(1), For::Moving, true);
-        assert_eq!(counts(&frames), (2, 1, 0));
-        frames.unpin(Page(1), For::Users, true);
-        assert_eq!((counts(&frames), frames.bytes()), ((2, 0, 0), 0));
-        frames.go(Page(1));
-        assert_eq!((frames.here(), frames.most()), (1, 2));
+        let mut pins = PagePins::default();
+        let counts = |pins: &PagePins| (pins.here, pins.pinned, pins.moving);
+        pins.pin(Page(1), For::Moving, false);
+        assert_eq!(counts(&pins), (0, 0, 0));
+        pins.come(Page(1));
+        pins.come(Page(2));
+        assert_eq!(counts(&pins), (2, 1, 1));
+        pins.pin(Page(1), For::Users, true);
+        assert_eq!(counts(&pins), (2, 1, 0));
+        pins.unpin(Page(1), For::Moving, true);
+        assert_eq!(counts(&pins), (2, 1, 0));
+        pins.unpin(Page(1), For::Users, true);
+        assert_eq!((counts(&pins), pins.bytes()), ((2, 0, 0), 0));
+        pins.go(Page(1));
+        assert_eq!((pins.here(), pins.most()), (1, 2));
     }
 
     #[test]
     fn pages_of_what_is_moved_come_beside_those_of_users() {
-        let mut frames = Frames::default();
-        (0..10).for_each(|page| frames.come(Page(page)));
-        assert_eq!(frames.beyond(10, 0), (0, 10));
+        let mut pins = PagePins::default();
+        (0..10).for_each(|page| pins.come(Page(page)));
+        assert_eq!(pins.beyond(10, 0), (0, 10));
         for page in 10..30 {
-            frames.pin(Page(page), For::Moving, false);
-            frames.come(Page(page));
+            pins.pin(Page(page), For::Moving, false);
+            pins.come(Page(page));
         }
-        assert_eq!(frames.beyond(10, 0), (0, 10), "none of users' has to go for them");
-        frames.pin(Page(10), For::Users, true);
-        assert_eq!(frames.beyond(10, 0), (1, 10));
-        (11..30).for_each(|page| frames.unpin(Page(page), For::Moving, true));
-        assert_eq!(frames.beyond(10, 0), (20, 29));
-        assert_eq!(frames.beyond(10, 5), (15, 24));
+        assert_eq!(pins.beyond(10, 0), (0, 10), "none of users' has to go for them");
+        pins.pin(Page(10), For::Users, true);
+        assert_eq!(pins.beyond(10, 0), (1, 10));
+        (11..30).for_each(|page| pins.unpin(Page(page), For::Moving, true));
+        assert_eq!(pins.beyond(10, 0), (20, 29));
+        assert_eq!(pins.beyond(10, 5), (15, 24));
     }
 
     #[test]
     #[should_panic(expected = "page 3 is worked with")]
     fn a_page_that_is_worked_with_does_not_go() {
-        let mut frames = Frames::default();
-        frames.come(Page(3));
-        frames.pin(Page(3), For::Users, true);
-        frames.go(Page(3));
+        let mut pins = PagePins::default();
+        pins.come(Page(3));
+        pins.pin(Page(3), For::Users, true);
+        pins.go(Page(3));
     }
 }

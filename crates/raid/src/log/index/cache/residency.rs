@@ -32,8 +32,8 @@ impl Mapping {
         let offload = self.offload.as_ref()?;
         Some(IndexPages {
             total: offload.pages(),
-            held: self.index.frames().here(),
-            held_most: self.index.frames().most(),
+            held: self.index.page_pins().here(),
+            held_most: self.index.page_pins().most(),
             away: offload.away,
             limit_bytes: offload.limit.asked.bytes,
         })
@@ -43,7 +43,7 @@ impl Mapping {
     /// pinned only by relocation are extra: they evict none of users' pages.
     pub(super) fn pages_beyond(&self, offload: &Offload) -> (u64, u64) {
         // A page with replayed entries that is still to be read cannot be evicted.
-        self.index.frames().beyond(offload.limit.pages, self.pages_replayed())
+        self.index.page_pins().beyond(offload.limit.pages, self.pages_replayed())
     }
 
     /// Whether a page has to be evicted.

@@ -11,7 +11,7 @@ use crate::scheme::{Column, ColumnSet};
 
 /// Conclusion from members in service that hold nothing of a segment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missed {
+pub(super) enum MissingColumns {
     /// No member reports that it has nothing of the segment.
     Nowhere,
     /// The segment may be dead, or they have lost it.
@@ -43,21 +43,21 @@ pub(super) fn has_none(
 /// the resets. The condition: more members in service than may be wrong hold nothing of it, and no
 /// more than may be wrong hold something. A segment on the narrow list is not dead. With one data
 /// drive the condition never holds, as any copy may be the last.
-pub(super) fn missed(
+pub(super) fn missing_columns(
     core: &Core,
     columns: &BTreeMap<Column, Vec<Claim>>,
     told: &Told,
     unaccounted: &BTreeSet<Column>,
-) -> Missed {
+) -> MissingColumns {
     let unit = core.state.borrow().array.config.write_unit;
     let mut claims = columns.values().flatten();
     // If only headers were written, a crash may have kept the other headers from being written.
     let whole = claims.all(|claim| claim.header.is_some() && claim.info.write_pointer.0 > unit.0);
     let mut headers = columns.values().flatten().filter_map(|claim| claim.header.as_ref());
-    let Some(header) = headers.next().filter(|_| whole) else { return Missed::Nowhere };
+    let Some(header) = headers.next().filter(|_| whole) else { return MissingColumns::Nowhere };
     let state = core.state.borrow();
-    if state.registry.roster.lists(header.generation) {
-        return Missed::Nowhere;
+    if state.registry.narrow.lists(header.generation) {
+        return MissingColumns::Nowhere;
     }
     let none = ColumnSet::default();
     let (mut have, mut have_none, mut out) = (none, none, none);
@@ -74,9 +74,9 @@ pub(super) fn missed(
     }
     let may_be_wrong = |columns: ColumnSet| scheme.survives(columns.union(out));
     match () {
-        () if have_none.is_empty() => Missed::Nowhere,
-        () if !may_be_wrong(have_none) && may_be_wrong(have) => Missed::LeftBehind,
-        () => Missed::Doubtful,
+        () if have_none.is_empty() => MissingColumns::Nowhere,
+        () if !may_be_wrong(have_none) && may_be_wrong(have) => MissingColumns::LeftBehind,
+        () => MissingColumns::Doubtful,
     }
 }
 

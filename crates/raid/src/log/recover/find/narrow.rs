@@ -13,9 +13,9 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
     unclaimed.retain(|(column, info, witnesses)| {
         let named = witnesses.majority();
         let since = state.array.members[column.index()].entry.since_epoch;
-        let mut newest_first = state.registry.roster.newest_first();
+        let mut newest_first = state.registry.narrow.newest_first();
         let header = match named {
-            Some(generation) => state.registry.roster.header(generation),
+            Some(generation) => state.registry.narrow.header(generation),
             None => newest_first
                 .find(|header| header.epoch >= since && header.zone(*column) == Some(info.zone)),
         };
@@ -39,7 +39,7 @@ pub(super) fn adopt(state: &State, sorted: &mut Sorted) {
 /// it.)
 pub(super) fn lost(state: &State, sorted: &Sorted) -> usize {
     let unaccounted = sorted.unaccounted();
-    let listed = state.registry.roster.newest_first();
+    let listed = state.registry.narrow.newest_first();
     let missing = listed.filter(|header| !sorted.claims.contains_key(&header.segment));
     let told = |header: &SegmentHeader| {
         let mut columns = header.geometry.scheme().iter();

@@ -33,7 +33,7 @@ use crate::log::recover::OpenError;
 use crate::log::recover::dead::keep_deaths;
 use crate::log::recover::find::claims::{Claim, Sorted, is_untouched};
 use crate::log::recover::find::header_votes::{Witnesses, ask_witnesses, read_stubbornly};
-use crate::log::recover::find::missing_columns::{Missed, missed, partly_reset};
+use crate::log::recover::find::missing_columns::{MissingColumns, missing_columns, partly_reset};
 use crate::log::recover::find::{narrow, orphans};
 use crate::log::segment::active_zones::finish_ends;
 use crate::log::segment::dead::Unclear;
@@ -100,14 +100,14 @@ pub(in crate::log) async fn find(
             }
             continue;
         }
-        let missed = missed(core, &columns, &sorted.told, &unaccounted);
-        if missed == Missed::LeftBehind {
+        let missing = missing_columns(core, &columns, &sorted.told, &unaccounted);
+        if missing == MissingColumns::LeftBehind {
             mark(Mark::LeftBehindSegmentReset);
             to_reset.extend(zones_of(columns));
             continue;
         }
         let (segment, extra) = enter(core, columns).await?;
-        if let Some(found) = segment.as_ref().filter(|_| missed == Missed::Doubtful) {
+        if let Some(found) = segment.as_ref().filter(|_| missing == MissingColumns::Doubtful) {
             mark(Mark::DoubtfulSegment);
             core.state.borrow_mut().segments[found.slot].suspect = true;
         }
@@ -121,7 +121,7 @@ pub(in crate::log) async fn find(
     assert!(alive.len() == entered, "{entered} segments have {} numbers", alive.len());
     state.registry.seals.retain(|id, _| alive.contains(id));
     let generations = state.segments.iter().map(|(_, segment)| segment.generation).collect();
-    state.registry.roster.keep(&generations);
+    state.registry.narrow.keep(&generations);
     state.registry.zones_to_reset =
         to_reset.into_iter().map(|(column, info)| (column, info.zone, info.resets)).collect();
     raise_counters(&mut state);
@@ -502,7 +502,7 @@ fn insert(
         segment.mark_damaged();
     }
     state.segments.insert(slot, segment);
-    state.registry.roster.enter(base);
+    state.registry.narrow.enter(base);
     for (member, zone) in state.array.members.iter_mut().zip(&zones) {
         member.active_zones += u32::from(leftover && zone.is_some());
     }

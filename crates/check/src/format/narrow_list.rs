@@ -1,4 +1,4 @@
-//! The roster of narrow segments: docs/format.md sections 4 and 5.
+//! The narrow list: docs/format.md sections 4 and 5.
 
 use crate::format::blocks::{Header, shape_within_limits};
 use crate::format::config::Config;
@@ -7,14 +7,14 @@ use crate::format::shape::Scheme;
 
 /// The narrow segments that are alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Roster {
+pub(crate) struct NarrowList {
     /// A narrow segment of a lower generation is dead unless it is listed.
     pub(crate) below: u64,
     /// Ascending by generation.
     pub(crate) segments: Vec<Header>,
 }
 
-impl Roster {
+impl NarrowList {
     pub(crate) fn parse(bytes: &[u8], config: &Config) -> Option<Self> {
         let (below, mut rest) = bytes.split_at_checked(8)?;
         let below = Fields(below).u64(0);
