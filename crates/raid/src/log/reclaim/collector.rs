@@ -105,8 +105,8 @@ impl State {
         if stopped || self.reclaim.moving.len() >= self.moved_at_a_time() || !self.can_move() {
             return None;
         }
-        let need = self.need_of_room();
-        self.victim(need).filter(|slot| self.may_move_beside(*slot))
+        let need = self.need_of_space();
+        self.victim(need).filter(|slot| self.may_move_concurrently(*slot))
     }
 
     /// Number of segments relocated at a time now. If reads complete on submit, relocations have
@@ -131,7 +131,7 @@ impl State {
     /// Whether a segment may be relocated beside others. In any outcome, the rest of all of them
     /// must fit into the open segments of relocation and into the reserve of users, one segment of
     /// which is for a crash.
-    fn may_move_beside(&self, slot: SegmentSlot) -> bool {
+    fn may_move_concurrently(&self, slot: SegmentSlot) -> bool {
         if self.reclaim.moving.is_empty() {
             return true;
         }
@@ -140,7 +140,7 @@ impl State {
         }
         let shape = self.writes.relocation_shape();
         let kept = self.free_segments().min(self.reserve_for(StreamKind::User)).saturating_sub(1);
-        let room = u64::from(kept) * shape.data_blocks() + self.room_in(StreamKind::Relocation);
+        let room = u64::from(kept) * shape.data_blocks() + self.space_in(StreamKind::Relocation);
         // A stripe of each may be padded.
         let moving = self.reclaim.moving.iter().chain([&slot]);
         let blocks = moving.map(|slot| self.segments[*slot].valid() + shape.stripe_blocks() as u64);

@@ -207,7 +207,7 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
         let is_read =
             core.state.borrow().segments.is_read(slot) && !mutant(Mutant::ReadersNotAwaited);
         match is_read.then(|| read_still.segments.try_acquire()).flatten() {
-            Some(turn) => free_beside(core, slot, read_still.freed.clone(), turn),
+            Some(turn) => free_in_background(core, slot, read_still.freed.clone(), turn),
             None => here.push(free_unread(core, slot)),
         }
     }
@@ -215,7 +215,7 @@ async fn free(core: &Rc<Core>, slots: &[SegmentSlot], read_still: &ReadStill) ->
 }
 
 /// Frees a dead segment in a task of its own.
-fn free_beside(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permit) {
+fn free_in_background(core: &Rc<Core>, slot: SegmentSlot, freed: Semaphore, turn: Permit) {
     let (handle, core) = (core.handle.clone(), core.clone());
     handle.spawn_alone("free a segment that is read", async move {
         let _turn = turn;

@@ -23,7 +23,7 @@ const SLACK_MOST: u64 = 512;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Level {
     /// Blocks that can be written.
-    pub(in crate::log) room: u64,
+    pub(in crate::log) free: u64,
     /// Room that users' writes leave to relocation.
     pub(in crate::log) floor: u64,
     /// Blocks above the floor in which writes are shared; 0 if they are not.
@@ -34,7 +34,7 @@ impl Level {
     /// Whether collection should run.
     #[must_use]
     pub(super) fn is_low(&self) -> bool {
-        self.window > 0 && self.room < self.floor + self.window
+        self.window > 0 && self.free < self.floor + self.window
     }
 
     /// Users' share of all writes, in parts of [`WHOLE`].
@@ -43,14 +43,14 @@ impl Level {
         if !self.is_low() {
             return WHOLE;
         }
-        let left = self.room.saturating_sub(self.floor);
+        let left = self.free.saturating_sub(self.floor);
         (left * WHOLE / self.window).clamp(1, WHOLE - 1)
     }
 }
 
 /// Balance of writes between users and relocation.
 #[derive(Debug, Default)]
-pub(in crate::log) struct Pace {
+pub(in crate::log) struct Throttle {
     /// Segments of the window; 0 if writes are not shared.
     pub(in crate::log) window: u32,
     /// Blocks that users could have written in addition, times [`WHOLE`].
@@ -59,7 +59,7 @@ pub(in crate::log) struct Pace {
     most: i64,
 }
 
-impl Pace {
+impl Throttle {
     /// A balance for a window of so many segments.
     #[must_use]
     pub(in crate::log) fn new(window: u32) -> Self {
@@ -109,30 +109,30 @@ mod tests {
     /// frees the rest.
     struct Log {
         level: Level,
-        pace: Pace,
+        throttle: Throttle,
         /// Fraction of a freed block, in parts of `live`.
         freed: u64,
         written: [u64; 2],
     }
 
     impl Log {
-        fn new(room: u64) -> Self {
-            let level = Level { room, floor: 3 * SEGMENT, window: 4 * SEGMENT };
-            Self { level, pace: Pace::new(4), freed: 0, written: [0; 2] }
+        fn new(free: u64) -> Self {
+            let level = Level { free, floor: 3 * SEGMENT, window: 4 * SEGMENT };
+            Self { level, throttle: Throttle::new(4), freed: 0, written: [0; 2] }
         }
 
         fn step(&mut self, live: u64) {
             let moves = self.level.is_low();
             let (blocks, share) = (3, self.level.users_share());
-            if !(moves && self.pace.is_ahead(StreamKind::User)) && self.level.room > 0 {
-                self.pace.note(StreamKind::User, blocks, share, SEGMENT);
-                self.level.room -= blocks;
+            if !(moves && self.throttle.is_ahead(StreamKind::User)) && self.level.free > 0 {
+                self.throttle.note(StreamKind::User, blocks, share, SEGMENT);
+                self.level.free -= blocks;
                 self.written[0] += blocks;
             }
-            if moves && !self.pace.is_ahead(StreamKind::Relocation) {
-                self.pace.note(StreamKind::Relocation, blocks, share, SEGMENT);
+            if moves && !self.throttle.is_ahead(StreamKind::Relocation) {
+                self.throttle.note(StreamKind::Relocation, blocks, share, SEGMENT);
                 self.freed += blocks * (SEGMENT - live);
-                self.level.room += self.freed / live;
+                self.level.free += self.freed / live;
                 self.freed %= live;
                 self.written[1] += blocks;
             }
@@ -148,8 +148,8 @@ mod tests {
             let (mut least, mut most) = (u64::MAX, 0);
             for _ in 0..100_000 {
                 log.step(live);
-                least = least.min(log.level.room);
-                most = most.max(log.level.room);
+                least = least.min(log.level.free);
+                most = most.max(log.level.free);
             }
             #[expect(clippy::cast_precision_loss, reason = "a test")]
             let measured = (log.written[0] + log.written[1]) as f64 / log.written[0] as f64;
@@ -164,7 +164,7 @@ mod tests {
         let mut log = Log::new(100 * SEGMENT);
         (0..1000).for_each(|_| log.step(900));
         assert_eq!(log.written, [3000, 0]);
-        log.level.room = log.level.floor;
+        log.level.free = log.level.floor;
         log.written = [0; 2];
         // The victims are nearly full: nine blocks are relocated for each freed one.
         (0..100_000).for_each(|_| log.step(900));
@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn the_share_of_users_is_what_is_left_of_the_window() {
-        let level = |room| Level { room, floor: 100, window: 64 };
-        let shares: Vec<_> = [0, 100, 132, 163, 164].map(|room| level(room).users_share()).into();
+        let level = |free| Level { free, floor: 100, window: 64 };
+        let shares: Vec<_> = [0, 100, 132, 163, 164].map(|free| level(free).users_share()).into();
         assert_eq!(shares, [1, 1, 32, 63, 64]);
         assert!(!Level::default().is_low());
     }

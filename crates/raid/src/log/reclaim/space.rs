@@ -42,7 +42,7 @@ impl Writes {
     }
 
     /// The free space taken by so many data blocks of a segment.
-    fn room_for(&self, segment: &Segment, blocks: u64) -> u64 {
+    fn space_of(&self, segment: &Segment, blocks: u64) -> u64 {
         let most = segment.geometry.data_blocks();
         assert!(blocks <= most, "{blocks} of {most} data blocks of segment {}", segment.id);
         blocks * self.blocks_in_place_of(segment) / segment.geometry.data_blocks()
@@ -73,7 +73,7 @@ impl State {
 
     /// Whether a stream that needs a segment may take one.
     #[must_use]
-    pub(in crate::log) fn has_room(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn has_free_segment(&self, kind: StreamKind) -> bool {
         let free = self.free_segments();
         let orderly = || kind == StreamKind::Relocation || !self.has_many_seals();
         free > self.reserve_for(kind) && orderly() || free > 0 && mutant(Mutant::ReserveIgnored)
@@ -90,14 +90,14 @@ impl State {
     #[must_use]
     pub(in crate::log) fn may_open(&self, kind: StreamKind, chunk: ChunkClass) -> bool {
         let first = !self.writes.stream(kind).has_chunks(chunk);
-        self.has_room(kind) && (first || self.may_open_beside(kind))
+        self.has_free_segment(kind) && (first || self.may_open_another(kind))
     }
 
     /// Whether a stream may open a segment that it can do without.
     #[must_use]
-    pub(in crate::log) fn may_open_beside(&self, kind: StreamKind) -> bool {
+    pub(in crate::log) fn may_open_another(&self, kind: StreamKind) -> bool {
         let plenty = self.free_segments() > self.reserve_for(StreamKind::User) + FREE_BESIDE_LANES;
-        self.has_room(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
+        self.has_free_segment(kind) && plenty && (kind == StreamKind::User || self.may_move_apart())
     }
 
     /// Whether crashes have left so many segments to be relocated that users wait. A superblock
@@ -111,7 +111,7 @@ impl State {
     /// Why a stream that needs a segment will not get one; `None` if one is free or about to be.
     /// While no zones are lost there always is one.
     #[must_use]
-    pub(in crate::log) fn no_room(&self, kind: StreamKind) -> Option<StopReason> {
+    pub(in crate::log) fn out_of_space(&self, kind: StreamKind) -> Option<StopReason> {
         let users = kind == StreamKind::User;
         let comes_free = |segment: &Segment| {
             let empty = segment.holds_nothing();
@@ -122,15 +122,15 @@ impl State {
         let may_move = users && self.can_move() && self.victim(Need::Segments).is_some();
         // Undone relocations free abandoned segments.
         let taken_back = self.has_moves_left();
-        let room_comes = self.has_room(kind)
+        let frees_soon = self.has_free_segment(kind)
             || self.mapping.absent.is_some()
             || taken_back
             || open
             || may_move
             || self.segments.iter().any(|(_, s)| comes_free(s));
         mark_if(Mark::RoomByTakingBack, || taken_back);
-        mark_if(Mark::NoRoomLeft, || !room_comes);
-        (!room_comes).then_some(StopReason::NoSegmentLeft)
+        mark_if(Mark::NoRoomLeft, || !frees_soon);
+        (!frees_soon).then_some(StopReason::NoSegmentLeft)
     }
 
     /// The segment that recovery has to relocate behind its rewrites. Without that, no segment
@@ -147,7 +147,7 @@ impl State {
 
     /// The need that collection has to serve.
     #[must_use]
-    pub(super) fn need_of_room(&self) -> Need {
+    pub(super) fn need_of_space(&self) -> Need {
         if self.window_segments() > 0 {
             return if self.level().is_low() { Need::Segments } else { Need::Nothing };
         }
@@ -166,7 +166,7 @@ impl State {
 
     /// Whether space is needed, without regard to what is about to be freed.
     #[must_use]
-    pub(in crate::log) fn needs_room(&self) -> bool {
+    pub(in crate::log) fn needs_space(&self) -> bool {
         self.need_now() != Need::Nothing
     }
 
@@ -201,7 +201,7 @@ impl State {
     /// Segments of the window in which writes are shared; 0 if there is little spare space, or
     /// during recovery.
     fn window_segments(&self) -> u32 {
-        if self.recovering.is_some() { 0 } else { self.reclaim.pace.window }
+        if self.recovering.is_some() { 0 } else { self.reclaim.throttle.window }
     }
 
     /// The free space. Several lanes are half full on average: their free part is of no use to the
@@ -210,13 +210,13 @@ impl State {
         let segment = self.writes.relocation_shape().data_blocks();
         assert!(segment > 0, "blocks are relocated to segments of no blocks");
         let free = u64::from(self.free_segments() + self.coming_free()) * segment;
-        let open = self.room_in(StreamKind::User) + self.room_in(StreamKind::Relocation);
+        let open = self.space_in(StreamKind::User) + self.space_in(StreamKind::Relocation);
         let lanes = self.writes.user.lanes().count() + self.writes.relocation.lanes().count();
         let beside = if lanes > 2 { FREE_BESIDE_LANES } else { 0 };
         let reserve = RESERVE_SEGMENTS + u32::from(self.has_spare_zones());
         let kept = u64::from(reserve + beside) * 2 + lanes as u64;
         Level {
-            room: free + open + self.moved_so_far(),
+            free: free + open + self.moved_so_far(),
             floor: kept * segment / 2,
             window: u64::from(self.window_segments()) * segment,
         }
@@ -224,11 +224,11 @@ impl State {
 
     /// Free data blocks in the open segments of a stream.
     #[must_use]
-    pub(in crate::log) fn room_in(&self, kind: StreamKind) -> u64 {
+    pub(in crate::log) fn space_in(&self, kind: StreamKind) -> u64 {
         let left = |slot| {
             let segment: &Segment = &self.segments[slot];
             let rows = u64::from(segment.rows_left());
-            self.writes.room_for(segment, rows * segment.geometry.stripe_blocks() as u64)
+            self.writes.space_of(segment, rows * segment.geometry.stripe_blocks() as u64)
         };
         self.writes.stream(kind).open_segments().map(left).sum()
     }
@@ -252,17 +252,17 @@ impl State {
         slot: SegmentSlot,
         blocks: u64,
     ) {
-        let blocks = self.writes.room_for(&self.segments[slot], blocks);
+        let blocks = self.writes.space_of(&self.segments[slot], blocks);
         let share = self.level().users_share();
         let segment = self.writes.relocation_shape().data_blocks();
-        self.reclaim.pace.note(kind, blocks, share, segment);
+        self.reclaim.throttle.note(kind, blocks, share, segment);
     }
 
     /// Whether a stream has to wait for the other one, which is at work and had less than its
     /// share.
     #[must_use]
     pub(in crate::log) fn must_yield(&self, kind: StreamKind) -> bool {
-        if self.recovering.is_some() || !self.reclaim.pace.is_ahead(kind) {
+        if self.recovering.is_some() || !self.reclaim.throttle.is_ahead(kind) {
             return false;
         }
         let yields = match kind {

@@ -7,9 +7,9 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::format::StreamKind;
 use crate::log::index::remap::Move;
 use crate::log::reclaim::lifetime::Lifespans;
-use crate::log::reclaim::share::Pace;
+use crate::log::reclaim::share::Throttle;
 
-/// Relocations and their pace.
+/// Relocations and the GC throttle.
 pub(in crate::log) struct Reclaim {
     /// Relocations out of segments that are not dead yet, so that they can be undone.
     pub(in crate::log) moves: Vec<Move>,
@@ -18,7 +18,7 @@ pub(in crate::log) struct Reclaim {
     /// Tasks that are about to queue relocated blocks.
     pub(in crate::log) about_to_queue: u32,
     /// The GC throttle.
-    pub(in crate::log) pace: Pace,
+    pub(in crate::log) throttle: Throttle,
     /// Lifetimes of blocks.
     pub(in crate::log) lifespans: Lifespans,
 }
@@ -30,7 +30,7 @@ impl Reclaim {
             moves: Vec::new(),
             moving: Vec::new(),
             about_to_queue: 0,
-            pace: Pace::new(window_segments),
+            throttle: Throttle::new(window_segments),
             lifespans: Lifespans::new(volume_blocks),
         }
     }

@@ -140,7 +140,7 @@ impl RebuildUnits for Core {
     }
 
     fn waits_for_ever(&self) -> Option<StopReason> {
-        self.state.borrow().no_room(StreamKind::Relocation)
+        self.state.borrow().out_of_space(StreamKind::Relocation)
     }
 
     fn member_entered_service(self: &Rc<Self>) {

@@ -167,8 +167,8 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
 fn check_going_on(core: &Core) -> Result<(), StopReason> {
     let state = core.state.borrow();
     let closing = || core.closing.get().then_some(StopReason::ShuttingDown);
-    let no_room = || state.no_room(StreamKind::Relocation);
-    state.array.stopped.or_else(closing).or_else(no_room).map_or(Ok(()), Err)
+    let out_of_space = || state.out_of_space(StreamKind::Relocation);
+    state.array.stopped.or_else(closing).or_else(out_of_space).map_or(Ok(()), Err)
 }
 
 /// Gives up open segments, so that they do not change; returns them.

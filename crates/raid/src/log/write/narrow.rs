@@ -65,7 +65,7 @@ impl State {
         let slots = self.segments.vacancies();
         // If slots are the scarce resource, relocating any segment frees space.
         let even = |member: &Member| member.writable().is_none() || member.pool.len() >= slots;
-        self.may_open_beside(StreamKind::User)
+        self.may_open_another(StreamKind::User)
             && self.array.members.iter().all(even)
             && !self.narrow_columns().is_empty()
             && self.may_list_another()

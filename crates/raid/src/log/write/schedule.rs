@@ -235,7 +235,7 @@ impl State {
         let segment = &self.segments[slot];
         let cursor = segment.life.cursor().expect("an open segment has a cursor");
         let fits = cursor.has_rows() && segment.in_flight() < STRIPES_IN_FLIGHT;
-        fits && !self.is_enough_beside(slot)
+        fits && !self.reaches_in_flight_limit(slot)
     }
 
     /// A lane of larger chunks without a segment, with the class that it would serve, if pending
@@ -243,7 +243,7 @@ impl State {
     fn larger_wanted(&self, kind: StreamKind) -> Option<(LaneId, Class)> {
         let stream = self.writes.stream(kind);
         let wanted = stream.larger_without_segment()?;
-        let room = self.may_open_beside(kind) || mutant(Mutant::LargerWithoutRoom);
+        let room = self.may_open_another(kind) || mutant(Mutant::LargerWithoutRoom);
         (room && !self.array.membership_dirty).then_some(wanted)
     }
 
@@ -273,7 +273,7 @@ impl State {
             return Step::Wait;
         }
         mark(Mark::UsersWaitForSegment);
-        self.no_room(kind).map_or(Step::Wait, Step::FailQueue)
+        self.out_of_space(kind).map_or(Step::Wait, Step::FailQueue)
     }
 
     fn take_stripe(&mut self, kind: StreamKind, ready: Ready, now: Nanos) -> StripePlan {

@@ -89,7 +89,7 @@ impl State {
         let go =
             self.array.stopped.is_none() && !offload.stuck && !offload.failed && offload.credit > 0;
         // Users do not wait while they lack space, as evictions then lack it too.
-        let room = self.has_room(StreamKind::User) || self.room_in(StreamKind::User) > 0;
+        let room = self.has_free_segment(StreamKind::User) || self.space_in(StreamKind::User) > 0;
         let go = go && self.recovering.is_none() && room;
         let Limit { pages, batch, .. } = offload.limit;
         // Pages pinned by relocation are extra.

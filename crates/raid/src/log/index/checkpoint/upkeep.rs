@@ -481,7 +481,7 @@ impl State {
     fn users_wait(&self) -> bool {
         let queued = self.writes.user.queued() > 0 || self.writes.relocation.queued() > 0;
         let urgent = queued || self.recovering.is_some() || self.free_segments() == 0;
-        urgent && !self.has_room(StreamKind::User)
+        urgent && !self.has_free_segment(StreamKind::User)
     }
 
     /// Records that a segment has to be freed and waits for the next checkpoint; returns whether
@@ -490,7 +490,7 @@ impl State {
         let segment = &self.segments[slot];
         let wanted = match () {
             () if segment.is_to_go() => Wanted::Now,
-            () if self.needs_room() => Wanted::Soon,
+            () if self.needs_space() => Wanted::Soon,
             // The blocks of the next checkpoint could be all that this frees.
             () => Wanted::No,
         };

@@ -122,8 +122,8 @@ fn write_limit(state: &State, open: &OpenZone) -> WriteLimit {
     let request_blocks = u32::try_from(state.writes.user.request_blocks()).unwrap_or(u32::MAX);
     let others = state.writes.user.open_segments().filter(|slot| *slot != open.slot);
     let to_write = |slot| state.writes.queues.zone(slot, open.column).blocks_to_write();
-    let beside_blocks = others.map(to_write).max().unwrap_or(0);
-    Coalescing::new(even_blocks).of_zone(max_transfer, request_blocks, beside_blocks)
+    let other_blocks = others.map(to_write).max().unwrap_or(0);
+    Coalescing::new(even_blocks).of_zone(max_transfer, request_blocks, other_blocks)
 }
 
 /// Writes to a zone and records the latency. Durable writes are not recorded, as they wait for more

@@ -57,7 +57,7 @@ pub(super) struct Coalescing {
     /// A backlog that one write could hold is split only into writes of at least this size.
     min_split: u32,
     /// Largest write while other zones of the drive have a similar backlog.
-    max_write_beside: u32,
+    max_write_shared: u32,
     /// Blocks in flight for all segments with chunks of one size, per drive.
     max_in_flight: u32,
 }
@@ -68,7 +68,7 @@ impl Coalescing {
         Self {
             max_write: MAX_WRITE,
             min_split: even_blocks,
-            max_write_beside: 2 * even_blocks,
+            max_write_shared: 2 * even_blocks,
             max_in_flight: WRITES * even_blocks,
         }
     }
@@ -79,12 +79,12 @@ impl Coalescing {
         self,
         max_transfer: u32,
         request_blocks: u32,
-        beside_blocks: u32,
+        other_blocks: u32,
     ) -> WriteLimit {
         let max_write = self.max_write.min(max_transfer);
         let min_split = self.min_split.max(request_blocks);
-        let max_write_beside = max_write.min(min_split.max(self.max_write_beside));
-        WriteLimit { min_split, max_write, max_write_beside, beside_blocks }
+        let max_write_shared = max_write.min(min_split.max(self.max_write_shared));
+        WriteLimit { min_split, max_write, max_write_shared, other_blocks }
     }
 
     /// Whether other segments have enough writes in flight to keep the drives busy, so that this
@@ -126,9 +126,9 @@ pub(super) struct WriteLimit {
     /// Most blocks of a write, unless a single chunk has more.
     pub max_write: u32,
     /// The same, while other zones of the drive have a similar backlog.
-    pub max_write_beside: u32,
+    pub max_write_shared: u32,
     /// Largest backlog among the other zones of the drive; 0 if none is being written.
-    pub beside_blocks: u32,
+    pub other_blocks: u32,
 }
 
 impl WriteLimit {
@@ -137,7 +137,7 @@ impl WriteLimit {
 
     /// All pending chunks, up to so many blocks.
     pub(super) const fn up_to(max_write: u32) -> Self {
-        Self { min_split: max_write, max_write, max_write_beside: max_write, beside_blocks: 0 }
+        Self { min_split: max_write, max_write, max_write_shared: max_write, other_blocks: 0 }
     }
 
     /// All pending chunks, as far as that makes drives faster.
@@ -151,8 +151,8 @@ impl WriteLimit {
         if half < self.min_split {
             return self.max_write;
         }
-        let much_more = all_blocks > self.beside_blocks.saturating_mul(MUCH_MORE);
-        half.min(if much_more { self.max_write } else { self.max_write_beside })
+        let much_more = all_blocks > self.other_blocks.saturating_mul(MUCH_MORE);
+        half.min(if much_more { self.max_write } else { self.max_write_shared })
     }
 }
 
@@ -212,7 +212,7 @@ mod tests {
     fn limits_derive_from_the_profile_and_from_requests() {
         let limit = |max_transfer, request_blocks| {
             let limit = Coalescing::new(4).of_zone(max_transfer, request_blocks, 3);
-            (limit.min_split, limit.max_write, limit.max_write_beside, limit.beside_blocks)
+            (limit.min_split, limit.max_write, limit.max_write_shared, limit.other_blocks)
         };
         assert_eq!(limit(1024, 1), (4, 64, 8, 3));
         assert_eq!(limit(1024, 16), (16, 64, 16, 3), "no request is split");

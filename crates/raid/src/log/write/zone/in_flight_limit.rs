@@ -11,7 +11,7 @@ impl State {
     /// Whether other segments have enough writes in flight to keep the drives busy, so that this
     /// one has to wait.
     #[must_use]
-    pub(in crate::log) fn is_enough_beside(&self, slot: SegmentSlot) -> bool {
+    pub(in crate::log) fn reaches_in_flight_limit(&self, slot: SegmentSlot) -> bool {
         let Some(even_blocks) = self.writes.policy.even_blocks else { return false };
         let segment = &self.segments[slot];
         if segment.stream != StreamKind::User || !self.writes.queues.coalesces(slot) {

@@ -229,13 +229,13 @@ mod tests {
     #[test]
     fn writes_are_small_beside_zones_that_have_as_much_to_write() {
         let mut queue = ZoneQueue::default();
-        let beside = |blocks| WriteLimit { beside_blocks: blocks, ..HALVES };
+        let beside = |blocks| WriteLimit { other_blocks: blocks, ..HALVES };
         assert_eq!(sizes(&mut queue, 8, beside(16)), [6, 6, 4], "no more than six");
         assert_eq!(sizes(&mut queue, 12, beside(2)), [4, 8, 12], "much more than the other's two");
     }
 
     const HALVES: WriteLimit =
-        WriteLimit { min_split: 4, max_write: 16, max_write_beside: 6, beside_blocks: 0 };
+        WriteLimit { min_split: 4, max_write: 16, max_write_shared: 6, other_blocks: 0 };
 
     /// The sizes of the writes that so many chunks of two blocks become.
     fn sizes(queue: &mut ZoneQueue<u8>, chunks: u32, limit: WriteLimit) -> Vec<u32> {
