@@ -10,8 +10,8 @@ use zoneweave_raid::log::format::checkpoint::{
     BlockLocation, CheckpointPointer, Coverage, ShardId,
 };
 use zoneweave_raid::log::format::{
-    Death, Generation, IndexEntry, MemberState, MemberUuid, Place, RecordBody, Remains, SealRecord,
-    SegmentHeader, SegmentId, Sequence,
+    Death, Epoch, Generation, IndexEntry, Lineage, MemberState, MemberUuid, Place, RecordBody,
+    Remains, SealRecord, SegmentHeader, SegmentId, Sequence,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
@@ -223,11 +223,11 @@ fn dead_segments_count_for_nothing() {
 fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
     let mut image = sound((2, 2), 1, false);
     let held = contents(&image, &image.check(&[]));
-    image.epoch = 2;
+    image.epoch = Epoch(2);
     image.members[0].state = MemberState::Failed;
     image.record_on(Column(3), RecordBody::State);
     image.members[3].state = MemberState::Failed;
-    image.lineage = 6;
+    image.lineage = Lineage(6);
     image.record_on(Column(1), RecordBody::State);
     image.record_on(Column(2), RecordBody::State);
     let checked = image.check(&[]);
@@ -246,10 +246,10 @@ fn a_record_that_a_forced_start_left_behind_counts_for_nothing() {
 fn left_behind(unfinished: u64) -> Image {
     let mut image = sound((2, 2), 1, false);
     image.members[0].state = MemberState::Failed;
-    image.epoch = unfinished;
+    image.epoch = Epoch(unfinished);
     image.record_on(Column(3), RecordBody::State);
-    image.lineage = 6;
-    image.epoch = 3;
+    image.lineage = Lineage(6);
+    image.epoch = Epoch(3);
     for slot in [0, 3] {
         image.members[slot].uuid = MemberUuid([0x70 + u8::try_from(slot).unwrap(); 16]);
         image.members[slot].state = MemberState::Rebuilding;
@@ -286,12 +286,12 @@ fn a_record_left_behind_counts_for_nothing_once_its_drive_was_replaced() {
 fn a_drive_that_knows_one_of_those_that_carry_an_epoch_is_one_of_them() {
     for last in [Column(2), Column(3)] {
         let mut image = sound((2, 2), 1, false);
-        image.epoch = 2;
+        image.epoch = Epoch(2);
         image.members[3].state = MemberState::Failed;
         image.record_on(Column(1), RecordBody::State);
         image.members[3].state = MemberState::Online;
         image.members[0].state = MemberState::Failed;
-        (image.lineage, image.epoch) = (6, 4);
+        (image.lineage, image.epoch) = (Lineage(6), Epoch(4));
         image.record_on(Column(5 - last.0), RecordBody::State);
         image.record_on(last, RecordBody::State);
         assert_eq!(strangers(&image), (vec![0], true));
@@ -318,7 +318,7 @@ fn a_failed_member_counts_for_nothing_even_if_it_returns() {
     let mut image = sound((2, 1), 1, false);
     let held = contents(&image, &image.check(&[]));
     image.members[0].state = MemberState::Failed;
-    image.epoch = 2;
+    image.epoch = Epoch(2);
     image.record_on(Column(1), RecordBody::State);
     image.record_on(Column(2), RecordBody::State);
     // The stale drive now contradicts the others, which must not matter.
@@ -335,7 +335,7 @@ fn a_failed_member_counts_for_nothing_even_if_it_returns() {
 fn an_epoch_without_a_majority_does_not_count() {
     let mut image = sound((2, 1), 1, false);
     image.members[0].state = MemberState::Failed;
-    image.epoch = 2;
+    image.epoch = Epoch(2);
     image.record_on(Column(2), RecordBody::State);
     let report = image.check(&[]).report;
     assert!(!report.degraded, "{:#?}", report.findings);
@@ -487,7 +487,7 @@ fn rebuilt(state: MemberState) -> (Image, Vec<(u64, u64)>) {
     let drive = &image.drives[0];
     let first = drive.peek(ZoneAddress::new(from, 0), BlockCount(1)).block(0);
     let mut header = SegmentHeader::decode(&first, ARRAY).unwrap();
-    (header.epoch, header.zones[0]) = (2, Some(to));
+    (header.epoch, header.zones[0]) = (Epoch(2), Some(to));
     let block = structured(header.encode(ARRAY), Place::Header, header.generation, Column(0));
     image.append(Column(0), to.0, block);
     let end = drive.zone(from).write_pointer.0;
@@ -499,7 +499,7 @@ fn rebuilt(state: MemberState) -> (Image, Vec<(u64, u64)>) {
     let last = ZoneAddress::new(to, end - 1);
     image.drives[0].corrupt(last, Damage::BitFlip { part: BlockPart::Data, seed: 1 });
     image.members[0].state = state;
-    image.epoch = 2;
+    image.epoch = Epoch(2);
     image.record(RecordBody::State);
     (image, held)
 }

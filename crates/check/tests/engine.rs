@@ -8,7 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_check::{Checked, Options, Report, check};
 use zoneweave_emulator::{BlockPart, Damage, Jitter, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, SegmentPhase, SegmentStatus, Volume, create,
     open_array,
@@ -83,7 +83,7 @@ fn make_array_of(zones: u32, random: &mut Random) -> Array {
         writethrough: None,
         array: ArrayUuid(uuid(random)),
         members: drives.iter().map(|_| MemberUuid(uuid(random))).collect(),
-        lineage: random.next(),
+        lineage: Lineage(random.next()),
         shard: Shard::WHOLE,
         wipe: false,
     };

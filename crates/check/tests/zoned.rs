@@ -9,6 +9,7 @@ use zoneweave_emulator::{BlockPart, Damage, Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
@@ -63,7 +64,7 @@ fn volume(oob: OobKind, parity: usize) -> Vec<RamDrive> {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
         members: (1..).take(drives.len()).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         scheme: Scheme::new(2, parity).unwrap(),
         unit: BlockCount(UNIT),
         checksums: true,

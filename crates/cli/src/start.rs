@@ -4,7 +4,9 @@ use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, MemberState, SuperblockRecord};
+use zoneweave_raid::log::format::{
+    ArrayConfig, Lineage, MemberEntry, MemberState, SuperblockRecord,
+};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, OpenError, OpenOptions, OpenReport, Survey, Volume,
     WriteChoice, open_array, survey,
@@ -278,7 +280,7 @@ pub(crate) fn prepare(
     refuse_full_disk(&drives.opened, &survey.drives)?;
     tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
-    let options = OpenOptions { lineage: random_number()?, writes, ..options };
+    let options = OpenOptions { lineage: Lineage(random_number()?), writes, ..options };
     Ok(Prepared { drives, survey, membership, options })
 }
 

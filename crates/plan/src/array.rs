@@ -1,7 +1,7 @@
 //! One array: the size of its volume, the reserve beside it, and its memory, by the engine's own
 //! formulas.
 
-use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{RESERVE_SEGMENTS, SUPERBLOCK_ZONES};
 use zoneweave_raid::log::{
@@ -87,7 +87,7 @@ pub fn configuration(
         writethrough: None,
         array: ArrayUuid([0; 16]),
         members: vec![MemberUuid([0; 16]); scheme.columns()],
-        lineage: 0,
+        lineage: Lineage(0),
         shard: Shard::WHOLE,
         wipe: false,
     };

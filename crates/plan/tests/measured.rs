@@ -6,7 +6,7 @@ use serde_json::Value;
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_plan::array::{amplification, configuration, memory};
 use zoneweave_plan::repair::of_drive;
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, WriteChoice, WritePolicy, create, open_array,
 };
@@ -98,7 +98,7 @@ fn size_and_memory_are_those_of_a_volume() {
             writethrough: None,
             array: ArrayUuid([1; 16]),
             members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
-            lineage: 1,
+            lineage: Lineage(1),
             shard: Shard::WHOLE,
             wipe: false,
         };

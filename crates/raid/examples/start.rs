@@ -16,7 +16,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy,
     create, open_array,
@@ -106,7 +106,7 @@ fn make(drives: &[RamDrive], volume_blocks: u64) {
         writethrough: None,
         array: ArrayUuid([7; 16]),
         members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         shard: Shard::WHOLE,
         wipe: false,
     };

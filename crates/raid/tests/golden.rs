@@ -16,10 +16,10 @@ use zoneweave_raid::log::format::checkpoint::{
     mapping_entries,
 };
 use zoneweave_raid::log::format::{
-    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, Generation, IndexBlock,
-    IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, NarrowListRecord, Oob, Place,
-    RecordBody, Remains, SealRecord, Seed, SegmentHeader, SegmentId, Sequence, StreamKind,
-    SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
+    ArrayConfig, ArrayUuid, BlockIdentity, ContentKind, Death, EntryKind, Epoch, Generation,
+    IndexBlock, IndexEntry, Lineage, LogConfig, MemberEntry, MemberState, MemberUuid,
+    NarrowListRecord, Oob, Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, SegmentId,
+    Sequence, StreamKind, SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{Faults, LostRange, MemberErrors, ScrubResult, ScrubRun, Scrubs};
@@ -57,7 +57,7 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
     let member = |slot: u8, state| MemberEntry {
         uuid: MemberUuid([0xB0 + slot; 16]),
         state,
-        since_epoch: u64::from(slot) + 1,
+        since_epoch: Epoch(u64::from(slot) + 1),
     };
     SuperblockRecord {
         config: ArrayConfig {
@@ -77,8 +77,8 @@ fn record(record_sequence: u64, body: RecordBody) -> SuperblockRecord {
                 writethrough: Some(false),
             }),
         },
-        lineage: 0x1111_2222_3333_4444,
-        epoch: 5,
+        lineage: Lineage(0x1111_2222_3333_4444),
+        epoch: Epoch(5),
         epoch_tag: 0x5555_6666_7777_8888,
         record_sequence,
         slot: Column(4),
@@ -165,7 +165,7 @@ fn segment_headers_keep_their_bytes() {
     let header = SegmentHeader {
         segment: SegmentId(0x2122_2324_2526_2728),
         generation: Generation(0x3132_3334_3536_3738),
-        epoch: 5,
+        epoch: Epoch(5),
         stream: StreamKind::Relocation,
         tabled: true,
         geometry: SegmentGeometry::new(scheme, BlockCount(275_712), 4, 64).unwrap(),
@@ -250,7 +250,7 @@ fn what_is_on_drives_without_metadata_keeps_its_bytes() {
     let header = SegmentHeader {
         segment: SegmentId(0x2122_2324_2526_2728),
         generation: Generation(0x3132_3334_3536_3738),
-        epoch: 5,
+        epoch: Epoch(5),
         stream: StreamKind::User,
         tabled: false,
         geometry: SegmentGeometry::in_units(scheme, unit, capacity, 14, 64).unwrap(),

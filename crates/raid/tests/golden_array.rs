@@ -12,7 +12,7 @@ use std::rc::Rc;
 use crate::golden_image::Image;
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     AssemblyError, CreateOptions, DriveRole, OfferedDrive, OpenError, OpenOptions, Volume, create,
     open_array, survey,
@@ -91,7 +91,7 @@ fn make() -> Image {
         writethrough: None,
         array: ArrayUuid([0x60; 16]),
         members: (0x61..0x65).map(|byte| MemberUuid([byte; 16])).collect(),
-        lineage: 0x6060_6060,
+        lineage: Lineage(0x6060_6060),
         shard: Shard::WHOLE,
         wipe: false,
     };

@@ -14,6 +14,7 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
@@ -114,7 +115,7 @@ fn make_with(salt: u64) -> Option<Image> {
         array: ArrayUuid([7; 16]),
         name: "golden".to_owned(),
         members: (1..=3).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         scheme: Scheme::new(2, 1).unwrap(),
         unit: BlockCount(2),
         checksums: true,

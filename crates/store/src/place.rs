@@ -8,6 +8,7 @@ use std::rc::Rc;
 use zoneweave_linux::{Drive, Ring, entropy};
 use zoneweave_raid::array::format::record::MemberState;
 use zoneweave_raid::array::start::membership::MembershipRecord;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{DriveRole, DriveVerdict, OfferedDrive};
 use zoneweave_raid::raizn::{self, OpenOptions, OpenReport, Volume};
 use zoneweave_runtime::Handle;
@@ -144,7 +145,7 @@ async fn start(handle: &Handle, drives: &[Rc<Drive>]) -> Result<Place, PlaceErro
     let random = entropy().map_err(PlaceError::Random)?;
     let [a, b, c, d, e, f, g, h, ..] = random;
     let lineage = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-    let options = OpenOptions { lineage, ..OpenOptions::default() };
+    let options = OpenOptions { lineage: Lineage(lineage), ..OpenOptions::default() };
     let (volume, report) = raizn::open(handle, offer(drives), options).await?;
     let OpenReport { relocated_blocks, .. } = report;
     Ok(Place::Volume { volume, relocated_blocks })

@@ -4,8 +4,8 @@ use bytes::Bytes;
 use zoneweave_check::{Problem, Severity};
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
 use zoneweave_raid::log::format::{
-    BlockType, Envelope, Generation, IndexEntry, NarrowListRecord, Oob, Place, RecordBody, Seed,
-    SegmentHeader,
+    BlockType, Envelope, Epoch, Generation, IndexEntry, NarrowListRecord, Oob, Place, RecordBody,
+    Seed, SegmentHeader,
 };
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, open_array};
 use zoneweave_raid::scheme::{Column, ColumnSet, MAX_COLUMNS};
@@ -345,8 +345,8 @@ fn a_listed_segment_may_have_been_rebuilt_in_a_zone_that_is_lost() {
         let [sealed, tail] = narrow_headers(&image, absent);
         image.record(narrow_list(&[&sealed, &tail]));
         let first = own(&image, absent)[0].0;
-        image.epoch = 2;
-        image.members[first.index()].since_epoch = 2;
+        image.epoch = Epoch(2);
+        image.members[first.index()].since_epoch = Epoch(2);
         image.record(RecordBody::State);
         let lost = |image: &Image| {
             let findings = image.check(&[]).report.findings;

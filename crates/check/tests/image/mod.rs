@@ -8,8 +8,8 @@ use zoneweave_check::{Checked, Options, check};
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_erasure::Code;
 use zoneweave_raid::log::format::{
-    ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, Generation,
-    IndexBlock, IndexEntry, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place,
+    ArrayConfig, ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, EntryKind, Epoch, Generation,
+    IndexBlock, IndexEntry, Lineage, LogConfig, MemberEntry, MemberState, MemberUuid, Oob, Place,
     RecordBody, Seed, SegmentHeader, SegmentId, Sequence, StreamKind, SuperblockRecord,
     TombstoneBlock, TrimExtent, VolumeKind,
 };
@@ -54,8 +54,8 @@ pub(crate) struct Image {
     pub(crate) drives: Vec<RamDrive>,
     pub(crate) config: ArrayConfig,
     pub(crate) members: Vec<MemberEntry>,
-    pub(crate) lineage: u64,
-    pub(crate) epoch: u64,
+    pub(crate) lineage: Lineage,
+    pub(crate) epoch: Epoch,
     pub(crate) sequence_ceiling: u64,
     pub(crate) executor: Executor,
     record_sequence: u64,
@@ -91,7 +91,7 @@ impl Image {
         let member = |column: Column| MemberEntry {
             uuid: MemberUuid([column.0 + 1; 16]),
             state: MemberState::Online,
-            since_epoch: 1,
+            since_epoch: Epoch::FIRST,
         };
         let mut image = Self {
             drives: scheme.iter().map(|_| drive()).collect(),
@@ -113,8 +113,8 @@ impl Image {
                 }),
             },
             members: scheme.iter().map(member).collect(),
-            lineage: 7,
-            epoch: 1,
+            lineage: Lineage(7),
+            epoch: Epoch::FIRST,
             sequence_ceiling: 1000,
             executor: Executor::new(Rc::new(VirtualTime::new())),
             record_sequence: 0,
@@ -150,7 +150,7 @@ impl Image {
             config: self.config.clone(),
             lineage: self.lineage,
             epoch: self.epoch,
-            epoch_tag: self.epoch * 31,
+            epoch_tag: self.epoch.0 * 31,
             record_sequence: self.record_sequence,
             slot: column,
             member: self.members[column.index()].uuid,

@@ -55,7 +55,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         health,
         why,
         action,
-        epoch: record.epoch,
+        epoch: record.epoch.0,
         size_bytes: config.log().volume_blocks * BLOCK_BYTES as u64,
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.log().group_rows,

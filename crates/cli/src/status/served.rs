@@ -85,7 +85,7 @@ pub(crate) fn served_status(
         health,
         why,
         action,
-        epoch: volume.epoch,
+        epoch: volume.epoch.0,
         size_bytes: volume.size_bytes,
         chunk_bytes: u64::from(config.log().chunk_blocks) * BLOCK_BYTES as u64,
         group_rows: config.log().group_rows,

@@ -40,7 +40,7 @@ pub(crate) struct ZonedVolumeStatus {
 /// # Errors
 /// If the drives cannot have the volume.
 pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliError> {
-    let (config, epoch) = (&found.membership.config, found.membership.epoch);
+    let (config, epoch) = (&found.membership.config, found.membership.epoch.0);
     let volume = found.geometry()?;
     let zone_bytes = volume.zone_capacity.data_bytes() as u64;
     let members = found.membership.members.iter().enumerate().map(|(slot, entry)| {
@@ -144,7 +144,7 @@ pub(crate) fn served_zoned_status(
         health,
         why,
         action,
-        epoch: volume.epoch,
+        epoch: volume.epoch.0,
         size_bytes: zone_bytes * u64::from(geometry.zones),
         chunk_bytes: volume.unit_bytes,
         group_rows: 0,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open};
 
 use super::found::{Found, offer};
@@ -35,7 +36,7 @@ pub(crate) fn start_whole(
         other => other,
     })?;
     refuse_unopened(&mut drives)?;
-    let options = OpenOptions { lineage: random_number()?, ..OpenOptions::default() };
+    let options = OpenOptions { lineage: Lineage(random_number()?), ..OpenOptions::default() };
     let opening = open(&session.handle, offer(&drives.opened), options);
     let (volume, OpenReport { relocated_blocks, .. }) = session.executor.run(opening)?;
     relocated(relocated_blocks, output);

@@ -5,7 +5,7 @@ use zoneweave_journal::TwinLog;
 use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZonedDeviceExt};
 
 use crate::array::format::config::ArrayConfig;
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Epoch, Lineage, SegmentId, Sequence};
 use crate::array::format::record::{
     MemberEntry, MemberState, MemberUuid, SuperblockRecord, VolumeBody,
 };
@@ -55,7 +55,7 @@ pub(crate) async fn prepare(
 pub(crate) struct NewArray<'a> {
     pub(crate) config: &'a ArrayConfig,
     /// Distinguishes this history from others: random.
-    pub(crate) lineage: u64,
+    pub(crate) lineage: Lineage,
     /// The members' identities, by slot: random.
     pub(crate) members: &'a [MemberUuid],
 }
@@ -82,13 +82,13 @@ impl NewArray<'_> {
         let entry = |uuid: &MemberUuid| MemberEntry {
             uuid: *uuid,
             state: MemberState::Online,
-            since_epoch: 1,
+            since_epoch: Epoch::FIRST,
         };
         SuperblockRecord {
             config: self.config.clone(),
             lineage: self.lineage,
-            epoch: 1,
-            epoch_tag: self.lineage,
+            epoch: Epoch::FIRST,
+            epoch_tag: self.lineage.0,
             record_sequence,
             slot,
             member: self.members[slot.index()],

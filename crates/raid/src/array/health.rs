@@ -161,7 +161,7 @@ pub(crate) trait Members: ArrayVolume {
                 || array.stopped.is_some()
                 || mutant(Mutant::EvictionNotAwaited),
             "a flush counts before epoch {} is on media",
-            array.epoch.number
+            array.version.epoch
         );
         array.stopped.map_or(Ok(()), Err)
     }

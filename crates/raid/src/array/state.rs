@@ -14,6 +14,7 @@ use zoneweave_zoned::ZonedDevice;
 use crate::array::attachment::Membership;
 use crate::array::format::config::{ArrayConfig, VolumeKind};
 use crate::array::format::faults::Faults;
+use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, MemberUuid};
 use crate::array::format::scrubs::Scrubs;
 use crate::array::latency::hedge::{Hedge, Hedging};
@@ -24,17 +25,17 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::scheme::{Column, ColumnSet, Scheme};
 
 /// Placeholder for the epoch of a change that is not on media yet.
-pub(crate) const UNRECORDED: u64 = u64::MAX;
+pub(crate) const UNRECORDED: Epoch = Epoch(u64::MAX);
 
 /// The version of the membership in superblock records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Epoch {
+pub(crate) struct Version {
     /// Number of membership changes.
-    pub number: u64,
+    pub epoch: Epoch,
     /// Distinguishes two changes with the same count.
     pub tag: u64,
     /// Distinguishes histories started apart.
-    pub lineage: u64,
+    pub lineage: Lineage,
 }
 
 /// The array under the volume.
@@ -48,7 +49,7 @@ pub(crate) struct Array {
     /// Former memberships of replaced drives with commands in flight.
     pub(crate) former: Vec<Membership>,
     /// The version of the membership.
-    pub(crate) epoch: Epoch,
+    pub(crate) version: Version,
     /// An eviction is not on media yet: no new segment until it is.
     pub(crate) membership_dirty: bool,
     /// Changes of membership are recorded with the first change that users make, not by themselves.
@@ -72,12 +73,12 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    /// The array of these members. `is_recorded`: whether every member carries `epoch` with these
+    /// The array of these members. `is_recorded`: whether every member carries `version` with these
     /// states; if not, the next commit replaces it. Writes are stopped if too few members are left.
     pub(crate) fn assembled(
         config: ArrayConfig,
         members: Vec<Member>,
-        epoch: Epoch,
+        version: Version,
         is_recorded: bool,
         forced: bool,
     ) -> Self {
@@ -95,7 +96,7 @@ impl Array {
             config,
             members,
             former: Vec::new(),
-            epoch,
+            version,
             membership_dirty: !is_recorded,
             defers_records: false,
             forced,

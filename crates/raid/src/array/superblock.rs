@@ -17,7 +17,7 @@ use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 use crate::array::format::numbers::Sequence;
 use crate::array::format::record::{MemberEntry, MemberState, SuperblockRecord, VolumeBody};
 use crate::array::io::MemberIo;
-use crate::array::state::{Array, Epoch, UNRECORDED};
+use crate::array::state::{Array, UNRECORDED, Version};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
 use crate::array::volume::ArrayVolume;
@@ -225,7 +225,7 @@ impl SuperblockLog {
         assert!(
             array.membership_dirty || members.all(|member| member.entry.since_epoch != UNRECORDED),
             "a change after epoch {} is not going to be recorded",
-            array.epoch.number
+            array.version.epoch
         );
         drop(array);
         volume.changed().open();
@@ -302,9 +302,9 @@ impl SuperblockLog {
         let numbers = volume.numbers();
         SuperblockRecord {
             config: volume.array().config.clone(),
-            lineage: table.epoch.lineage,
-            epoch: table.epoch.number,
-            epoch_tag: table.epoch.tag,
+            lineage: table.version.lineage,
+            epoch: table.version.epoch,
+            epoch_tag: table.version.tag,
             record_sequence,
             slot: column,
             member: table.members[column.index()].uuid,
@@ -355,7 +355,7 @@ struct Commit<'a, B> {
 /// the next epoch. If some records of this commit said so, that version would have an unknown set
 /// of holders.
 struct MemberTable {
-    epoch: Epoch,
+    version: Version,
     members: Vec<MemberEntry>,
     /// Whether the commit begins the epoch.
     is_new: bool,
@@ -369,15 +369,15 @@ fn prepare_epoch(array: &mut Array, next_sequence: Sequence) -> Result<MemberTab
     }
     if array.membership_dirty {
         mark(Mark::NewEpoch);
-        array.epoch.number += 1;
+        array.version.epoch = array.version.epoch.next();
         // The tag distinguishes two histories that reach the same epoch; mixing their differences
         // keeps it deterministic.
         let survivors = array.members.iter().enumerate();
         let map = survivors
             .filter(|(_, member)| member.writable().is_some())
             .fold(0_u64, |map, (column, _)| map | 1 << column);
-        array.epoch.tag = mix(array.epoch.tag ^ map ^ next_sequence.0.rotate_left(32));
-        let epoch = array.epoch.number;
+        array.version.tag = mix(array.version.tag ^ map ^ next_sequence.0.rotate_left(32));
+        let epoch = array.version.epoch;
         for member in &mut array.members {
             if member.entry.since_epoch == UNRECORDED {
                 member.entry.since_epoch = epoch;
@@ -387,10 +387,10 @@ fn prepare_epoch(array: &mut Array, next_sequence: Sequence) -> Result<MemberTab
     assert!(
         array.members.iter().all(|member| member.entry.since_epoch != UNRECORDED),
         "epoch {} is recorded without a change",
-        array.epoch.number
+        array.version.epoch
     );
     let members = array.members.iter().map(|member| member.entry).collect();
-    Ok(MemberTable { epoch: array.epoch, members, is_new: array.membership_dirty })
+    Ok(MemberTable { version: array.version, members, is_new: array.membership_dirty })
 }
 
 /// The finaliser of `SplitMix64`: spreads every bit over the word.

@@ -6,6 +6,7 @@ use zoneweave_zoned::{BlockCount, OobKind, Status, ZoneInfo};
 use crate::array::create::{NewArray, Unusable, look, prepare};
 use crate::array::format::config::{ArrayConfig, Checksums, VolumeKind, ZonedConfig};
 use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::numbers::Lineage;
 use crate::array::format::record::MemberUuid;
 use crate::array::offered::OfferedDrive;
 use crate::array::repair::fit::is_usable;
@@ -29,7 +30,7 @@ pub struct CreateOptions {
     /// The members' identities, by slot: random.
     pub members: Vec<MemberUuid>,
     /// Distinguishes this history from others: random.
-    pub lineage: u64,
+    pub lineage: Lineage,
     /// Data and parity units of a stripe.
     pub scheme: Scheme,
     /// A stripe unit: 1 to 32 blocks.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::ZoneState;
 
+use crate::array::format::numbers::Epoch;
 use crate::array::format::record::MemberState;
 use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
@@ -15,7 +16,7 @@ pub struct VolumeStatus {
     /// Name of the array.
     pub name: String,
     /// Version of its membership.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// Level, data and parity units, such as `raid5 4+1`.
     pub scheme: String,
     /// Bytes of a stripe unit.
@@ -112,7 +113,7 @@ impl VolumeStatus {
         let columns = || state.logical.iter().flat_map(|zone| &zone.columns);
         Self {
             name: state.array.config.name.clone(),
-            epoch: state.array.epoch.number,
+            epoch: state.array.version.epoch,
             scheme: state.array.scheme().to_string(),
             unit_bytes: u64::from(core.layout.unit()) * zoneweave_zoned::BLOCK_BYTES as u64,
             volatile_cache: state.array.volatile,

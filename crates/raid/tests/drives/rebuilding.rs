@@ -5,7 +5,7 @@ use crate::support::life::{assert_hit, live, one_life, put};
 use crate::support::{self, Array, Shape, contents, read_all, uuid, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::format::{Lineage, MemberUuid};
 use zoneweave_raid::log::{MemberHealth, OpenOptions, ReplaceError, SegmentPhase, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId};
@@ -177,7 +177,8 @@ fn a_former_superblock_of_another_history_counts_for_nothing() {
     let array = shaped(shape, 2);
     live(&array, async |volume, _, handle| put_run(volume, handle, 0..10, 1).await);
     let apart = |missing: &[usize], lineage, version| {
-        let options = OpenOptions { force: true, lineage, ..OpenOptions::default() };
+        let options =
+            OpenOptions { force: true, lineage: Lineage(lineage), ..OpenOptions::default() };
         let life = one_life(&array, missing, options, async |volume, _, handle| {
             put_run(volume, handle, 0..10, version).await;
         });
@@ -189,7 +190,7 @@ fn a_former_superblock_of_another_history_counts_for_nothing() {
     let mut superblocks = [ZoneId(0), ZoneId(1)].into_iter();
     let is_written = |zone: &ZoneId| array.drives[0].zone(*zone).write_pointer.0 > 0;
     array.drives[0].set_read_only(superblocks.find(is_written).unwrap());
-    let options = OpenOptions { force: true, lineage: 90, ..OpenOptions::default() };
+    let options = OpenOptions { force: true, lineage: Lineage(90), ..OpenOptions::default() };
     let life = one_life(&array, &[0, 1], options, async |volume, _, handle| {
         let back = volume.replace(0, array.drives[0].attach(handle), MemberUuid(uuid(3, 51)));
         back.await.unwrap();

@@ -4,7 +4,7 @@
 use crate::support::life::{assert_holds, live, one_life, put, put_all, refused};
 use crate::support::{Array, Shape, new_drive, uuid, version_of};
 use zoneweave_raid::instrument::marks::{self, INSTRUMENTED, Mark};
-use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::format::{Lineage, MemberUuid};
 use zoneweave_raid::log::{
     AdminError, AssemblyError, Health, OpenError, OpenOptions, ReplaceError, Volume,
 };
@@ -41,7 +41,7 @@ async fn assert_stopped(volume: &Volume) {
 }
 
 fn force() -> OpenOptions {
-    OpenOptions { force: true, lineage: 5, ..OpenOptions::default() }
+    OpenOptions { force: true, lineage: Lineage(5), ..OpenOptions::default() }
 }
 
 #[test]

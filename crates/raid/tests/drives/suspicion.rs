@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::support::life::{assert_holds, live, one_life, put, put_all};
 use crate::support::{Array, Shape, executor, kill, offer, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Immediate, Selector};
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{Health, OpenOptions, open_array};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Status, ZoneAction, ZoneAddress, ZoneId};
@@ -165,7 +166,8 @@ fn survives_the_liar(parity: usize, blocks: u64, rounds: u64, steps: u64) -> boo
     array.drives[0].faults(FaultPlan::clear);
     let idle = start_for(&array, steps);
     // Of two drives one is no majority.
-    let options = OpenOptions { force: parity == 1, lineage: 77, ..OpenOptions::default() };
+    let options =
+        OpenOptions { force: parity == 1, lineage: Lineage(77), ..OpenOptions::default() };
     let life = one_life(&array, &[0], options, async |volume, _, _| {
         let found = read_all(volume, 16).await.expect("everything is readable");
         assert!(found.iter().all(|version| *version == 1), "{rounds}, {steps} steps: {found:?}");
@@ -198,7 +200,7 @@ fn a_reset_that_is_not_done_brings_nothing_back() {
         volume.scrub().await.unwrap();
     });
     for without in [None, Some(1)] {
-        let options = OpenOptions { force: true, lineage: 7, ..OpenOptions::default() };
+        let options = OpenOptions { force: true, lineage: Lineage(7), ..OpenOptions::default() };
         let without: Vec<_> = without.into_iter().collect();
         let life = one_life(&array, &without, options, async |volume, _, _| {
             assert_holds(volume, 16, 0).await;

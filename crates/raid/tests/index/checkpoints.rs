@@ -3,6 +3,7 @@
 
 use crate::support::life::{live, one_life};
 use crate::support::{Array, contents, large, read_all};
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{Lanes, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::Random;
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId, ZoneState};
@@ -121,6 +122,6 @@ fn a_damaged_checkpoint_costs_time_only() {
             drive.set_unreadable(ZoneAddress::new(zone, 1), BlockCount(200));
         }
     }
-    let forced = OpenOptions { force: true, lineage: 3, ..OpenOptions::default() };
+    let forced = OpenOptions { force: true, lineage: Lineage(3), ..OpenOptions::default() };
     assert_eq!(start(&array, forced).checkpoint, None);
 }

@@ -9,7 +9,7 @@ use crate::support::{Array, Shape, contents, is_of, large, read_all};
 use futures_util::future::join_all;
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::ContentKind;
+use zoneweave_raid::log::format::{ContentKind, Lineage};
 use zoneweave_raid::log::{Lanes, OpenOptions, Volume, WriteChoice, WritePolicy};
 use zoneweave_runtime::{Nanos, Random};
 use zoneweave_zoned::{
@@ -194,7 +194,7 @@ fn a_page_that_is_gone_is_an_error() {
         assert!(missing > 0);
     });
     lived.unwrap();
-    let forced = OpenOptions { force: true, lineage: 3, ..limited(0) };
+    let forced = OpenOptions { force: true, lineage: Lineage(3), ..limited(0) };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
 }

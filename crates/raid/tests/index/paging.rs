@@ -8,7 +8,7 @@ use crate::support::model::Model;
 use crate::support::{Array, contents, is_of, large, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::ContentKind;
+use zoneweave_raid::log::format::{ContentKind, Lineage};
 use zoneweave_raid::log::{Lanes, OpenOptions, WriteChoice, WritePolicy};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
@@ -154,7 +154,7 @@ fn a_page_that_is_gone_is_an_error() {
         assert!(written.is_err(), "{written:?}");
     });
     lived.unwrap();
-    let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
+    let forced = OpenOptions { force: true, lineage: Lineage(3), ..on_demand() };
     let found = one_life(&array, &[], forced, async |_, report, _| report.checkpoint);
     assert_eq!(found.unwrap(), None);
 }
@@ -272,7 +272,7 @@ fn what_is_lost_behind_a_page_is_looked_for_in_the_lists() {
     });
     filled.unwrap();
     assert!(lose_newest_pages(&array) > 0, "no block of a checkpoint in an open segment");
-    let forced = OpenOptions { force: true, lineage: 3, ..on_demand() };
+    let forced = OpenOptions { force: true, lineage: Lineage(3), ..on_demand() };
     let started = one_life(&array, &[], forced, async |volume, report, _| {
         assert_eq!(report.checkpoint, None);
         for lba in 0..6_000 {

@@ -8,6 +8,7 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
@@ -54,7 +55,7 @@ pub(super) async fn create_on(drives: &[RamDrive], handle: &Handle, unit: u32) {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
         members: (1..=3).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         scheme: Scheme::new(2, 1).unwrap(),
         unit: BlockCount(unit),
         checksums: true,

@@ -8,6 +8,7 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
@@ -69,7 +70,7 @@ pub(super) fn history(seed: u64, losses: Losses) {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
         members: (0..scheme.columns()).map(|at| MemberUuid([at as u8 + 1; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         scheme,
         unit: BlockCount(unit),
         checksums: true,

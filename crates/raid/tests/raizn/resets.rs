@@ -9,6 +9,7 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
@@ -58,7 +59,7 @@ fn a_zone_is_whole_or_empty_after_an_interrupted_reset() {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
         members: (1..=3).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         scheme,
         unit: BlockCount(UNIT),
         checksums: true,

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::OfferedDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{OpenError, OpenOptions, Unread, UnreadPart, Volume, open};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
@@ -49,7 +50,7 @@ fn opened(drives: &[RamDrive], force: bool) -> Result<u32, OpenError> {
     let executor = executor();
     let handle = executor.handle();
     executor.run(async {
-        let options = OpenOptions { force, lineage: 9 };
+        let options = OpenOptions { force, lineage: Lineage(9) };
         let (volume, _) = open(&handle, offer(drives, &handle), options).await?;
         let end = volume.report().await.unwrap()[0].write_pointer.0;
         volume.close().await;

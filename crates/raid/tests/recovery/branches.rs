@@ -9,7 +9,7 @@ use crate::support::{self, Array, Shape, contents, executor, new_drive, uuid};
 use bytes::Bytes;
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Immediate, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::{MemberUuid, Oob, Seed};
+use zoneweave_raid::log::format::{Lineage, MemberUuid, Oob, Seed};
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
     AdminError, AssemblyError, DriveRole, Health, MemberHealth, OpenError, OpenOptions,
@@ -113,7 +113,8 @@ fn two_histories_are_not_mixed() {
     let array = shaped(Shape { data: 1, parity: 2, ..Shape::small() }, 5);
     live(&array, async |volume, _, _| put_all(volume, 9, 1).await);
     for (lineage, without) in [(71, [1, 2]), (72, [0, 2])] {
-        let force = OpenOptions { force: true, lineage, ..OpenOptions::default() };
+        let force =
+            OpenOptions { force: true, lineage: Lineage(lineage), ..OpenOptions::default() };
         one_life(&array, &without, force, async |volume, _, _| put_all(volume, 9, 2).await)
             .expect("the array starts");
     }
@@ -426,7 +427,7 @@ fn a_trim_beyond_repair_takes_nothing_with_it() {
         drive.set_unreadable(ZoneAddress::new(zone, 10), BlockCount(1));
     }
     assert!(matches!(refused(&array, &[]), OpenError::Unaccounted { .. }));
-    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
+    let forced = OpenOptions { force: true, lineage: Lineage(1), ..OpenOptions::default() };
     let read = one_life(&array, &[], forced, async |volume, _, _| {
         for lba in 3..42 {
             let data = volume.read(Lba(lba), 1).await.unwrap();

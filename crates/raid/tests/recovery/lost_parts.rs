@@ -5,6 +5,7 @@ use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all, re
 use crate::support::{Array, Shape, contents, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{OpenError, OpenOptions};
 use zoneweave_raid::scheme::Arrangement;
 use zoneweave_runtime::Random;
@@ -24,7 +25,7 @@ fn what_is_lost_and_unknown_is_accepted_by_force_only() {
     }
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
-    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
+    let forced = OpenOptions { force: true, lineage: Lineage(1), ..OpenOptions::default() };
     let lost = one_life(&array, &[], forced, async |volume, report, _| {
         volume.flush().await.unwrap();
         report.unaccounted_segments
@@ -112,7 +113,7 @@ fn a_segment_without_headers_is_not_left_out_unasked() {
     headers(&array, &last, 4);
     let error = refused(&array, &[]);
     assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
-    let forced = OpenOptions { force: true, lineage: 1, ..OpenOptions::default() };
+    let forced = OpenOptions { force: true, lineage: Lineage(1), ..OpenOptions::default() };
     one_life(&array, &[], forced, async |volume, _, _| assert_holds(volume, 9, 0).await).unwrap();
     // That is settled.
     live(&array, async |volume, _, _| assert_holds(volume, 9, 0).await);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use zoneweave_emulator::Immediate;
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{
-    Oob, RecordBody, Seed, SegmentId, Sequence, SuperblockRecord, VolumeKind,
+    Epoch, Oob, RecordBody, Seed, SegmentId, Sequence, SuperblockRecord, VolumeKind,
 };
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
@@ -42,7 +42,7 @@ fn forge(array: &Array, change: impl Fn(&mut SuperblockRecord)) {
 fn numbers_that_no_array_reaches_are_refused_before_anything_is_written() {
     type Change = fn(&mut SuperblockRecord);
     let changes: [(&str, Change); 4] = [
-        ("epoch", |record| record.epoch = HIGHEST),
+        ("epoch", |record| record.epoch = Epoch(HIGHEST)),
         ("record sequence", |record| record.record_sequence = HIGHEST),
         ("sequence ceiling", |record| record.sequence_ceiling = Sequence(HIGHEST)),
         ("segment ceiling", |record| record.segment_ceiling = SegmentId(HIGHEST)),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crate::support::life::{assert_holds, live, member, one_life, put, put_all, refused, roles};
 use crate::support::{Array, Shape, contents, executor, new_drive, offer, read_all, uuid};
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
-use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::format::{Lineage, MemberUuid};
 use zoneweave_raid::log::{
     AdminError, AssemblyError, DriveRole, Health, Lanes, MemberHealth, OpenError, OpenOptions,
     OpenReport, ReplaceError, SegmentPhase, Volume, WriteChoice, WritePolicy, open_array,
@@ -205,7 +205,8 @@ fn a_forced_history_is_not_outvoted_by_those_left_behind() {
         );
     };
     no_quorum(&refused(&array, &[1, 2]));
-    let force = |lineage| OpenOptions { force: true, lineage, ..OpenOptions::default() };
+    let force =
+        |lineage| OpenOptions { force: true, lineage: Lineage(lineage), ..OpenOptions::default() };
     let forced = one_life(&array, &[1, 2], force(4242), async |volume, _, _| {
         put_all(volume, 9, 2).await;
         volume.close().await.unwrap();

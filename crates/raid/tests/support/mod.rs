@@ -24,7 +24,9 @@ use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::inline::{FrameShape, InlineDrive};
 use zoneweave_raid::instrument::marks;
 use zoneweave_raid::instrument::mutants::{self, Mutant};
-use zoneweave_raid::log::format::{ArrayUuid, BlockIdentity, ContentKind, MemberUuid, Oob, Place};
+use zoneweave_raid::log::format::{
+    ArrayUuid, BlockIdentity, ContentKind, Lineage, MemberUuid, Oob, Place,
+};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenError, OpenOptions, OpenReport, Volume, create, open_array,
 };
@@ -167,7 +169,7 @@ impl Array {
             writethrough: shape.writethrough,
             array: ArrayUuid(uuid(seed, 99)),
             members: (0..shape.columns()).map(|at| MemberUuid(uuid(seed, at))).collect(),
-            lineage: seed,
+            lineage: Lineage(seed),
             shard: Shard::WHOLE,
             wipe: false,
         };

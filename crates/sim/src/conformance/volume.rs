@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::LocalBoxFuture;
 use zoneweave_emulator::{Jitter, RamDrive};
 use zoneweave_raid::log::OfferedDrive;
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Handle, Nanos};
@@ -73,7 +73,7 @@ impl VolumeHardware {
             name: "conformance".to_owned(),
             array: ArrayUuid([0xA5; IDENTITY_BYTES]),
             members: (0..self.drives.len()).map(member).collect(),
-            lineage: 1,
+            lineage: Lineage(1),
             scheme: self.shape.scheme,
             unit: self.shape.unit,
             checksums: self.shape.checksums,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, MemberHealth, OpenOptions, Volume, create, open_array};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::Shard;
@@ -116,7 +116,7 @@ fn blank_of(scheme: Scheme, chunk_blocks: u32, tabled: bool) -> Vec<RamDrive> {
         writethrough: None,
         array: ARRAY,
         members: (0x70..).take(columns).map(|byte| MemberUuid([byte; 16])).collect(),
-        lineage: 0x6666,
+        lineage: Lineage(0x6666),
         shard: Shard::WHOLE,
         wipe: false,
     };

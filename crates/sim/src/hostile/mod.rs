@@ -22,6 +22,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use zoneweave_emulator::RamDrive;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{OfferedDrive, OpenOptions, Volume, open_array, survey};
 use zoneweave_runtime::{Executor, Handle, Nanos, VirtualTime};
 use zoneweave_zoned::{BlockCount, BlockDevice, Lba, blocks_in_use, zero_blocks};
@@ -136,8 +137,11 @@ fn start(drives: &[RamDrive], options: u8, use_it: bool) {
         if options & 64 == 64 {
             drop(survey(offer(&handle, drives)).await);
         }
-        let force =
-            OpenOptions { force: options & 1 == 1, lineage: 0x0F0F, ..OpenOptions::default() };
+        let force = OpenOptions {
+            force: options & 1 == 1,
+            lineage: Lineage(0x0F0F),
+            ..OpenOptions::default()
+        };
         let opened = open_array(&handle, offer(&handle, drives), force).await;
         let Ok((volume, _)) = opened else { return };
         *running.borrow_mut() = Some(volume.clone());

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::{Immediate, RamDrive};
-use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::format::{Lineage, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open, survey};
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Handle, Random};
@@ -66,7 +66,7 @@ fn start(drives: &[RamDrive], options: u8) {
         if options & 64 == 64 {
             drop(survey(offer(&handle, drives)).await);
         }
-        let force = OpenOptions { force: options & 1 == 1, lineage: 0x0F0F };
+        let force = OpenOptions { force: options & 1 == 1, lineage: Lineage(0x0F0F) };
         let Ok((volume, _)) = open(&handle, offer(&handle, drives), force).await else { return };
         use_volume(&volume, options).await;
         volume.close().await;
@@ -126,7 +126,7 @@ fn make(which: u8) -> Image {
         name: "hostile".to_owned(),
         array: ARRAY,
         members: (0x70..).take(drives.len()).map(|byte| MemberUuid([byte; 16])).collect(),
-        lineage: 0x6666,
+        lineage: Lineage(0x6666),
         scheme: Scheme::new(2, parity).expect("a possible scheme"),
         unit: BlockCount(2),
         checksums: true,

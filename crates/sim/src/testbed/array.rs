@@ -5,7 +5,7 @@ use std::rc::Rc;
 use zoneweave_emulator::preset::Model;
 use zoneweave_emulator::timing::parameters::StationParameters;
 use zoneweave_emulator::{Preset, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, OfferedDrive, OpenOptions, OpenReport, Volume, WriteChoice, WritePolicy, create,
     open_array,
@@ -218,7 +218,7 @@ impl Testbed {
             writethrough: None,
             array: ArrayUuid([7; 16]),
             members: (0..drives.len()).map(uuid).collect(),
-            lineage: 1,
+            lineage: Lineage(1),
             shard: Shard::WHOLE,
             wipe: false,
         };

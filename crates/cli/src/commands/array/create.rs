@@ -11,7 +11,7 @@ use serde::Serialize;
 use zoneweave_plan::array::{reserve_of, with_reserve};
 use zoneweave_raid::array::repair::fit::empty_drive;
 use zoneweave_raid::log::create::{NAME_BYTES, plan};
-use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, create};
 use zoneweave_raid::scheme::{Arrangement, Scheme};
 use zoneweave_raid::shards::{self, Shard};
@@ -430,7 +430,7 @@ fn options(
         },
         array: shard.array(volume),
         members: members.collect::<Result<_, _>>()?,
-        lineage: random_number()?,
+        lineage: Lineage(random_number()?),
         shard,
         wipe: false,
     })

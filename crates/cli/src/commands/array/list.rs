@@ -194,7 +194,7 @@ fn member(listing: &mut Listing, record: &MembershipRecord) {
         MemberState::Rebuilding => State::Rebuilding,
         MemberState::Failed => State::Failed,
     });
-    listing.epoch = Some(record.epoch);
+    listing.epoch = Some(record.epoch.0);
 }
 
 /// A member of an array.

@@ -15,8 +15,8 @@ use std::rc::Rc;
 use serde::Serialize;
 use zoneweave_emulator::{Immediate, RamDrive};
 use zoneweave_raid::log::format::{
-    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, Generation, IndexBlock, IndexEntry, MemberUuid,
-    SegmentId, Sequence,
+    ArrayUuid, ENTRIES_PER_INDEX_BLOCK, EntryKind, Generation, IndexBlock, IndexEntry, Lineage,
+    MemberUuid, SegmentId, Sequence,
 };
 use zoneweave_raid::log::{
     CreateOptions, Lanes, OfferedDrive, OpenOptions, Volume, WriteChoice, WritePolicy, create,
@@ -248,7 +248,7 @@ fn created(blocks: u64) -> CreateOptions {
         writethrough: None,
         array: ArrayUuid([7; 16]),
         members: (1..=4).map(|at| MemberUuid([at; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         shard: Shard::WHOLE,
         wipe: false,
     }

@@ -9,7 +9,7 @@ use futures_util::{StreamExt, stream};
 use hdrhistogram::Histogram;
 use zoneweave_emulator::MemoryDrive;
 use zoneweave_linux::FileDrive;
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     Auto, Counters, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, WriteCost,
     WriteProfile, create, open_array,
@@ -158,7 +158,7 @@ impl Bench {
             writethrough: None,
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
-            lineage: random_number()?,
+            lineage: Lineage(random_number()?),
             // The earlier array.
             shard: Shard::WHOLE,
             wipe: true,

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use zoneweave_check::{Newest, Options, check};
 use zoneweave_emulator::{Jitter, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     CreateOptions, Health, OfferedDrive, OpenOptions, OpenReport, Volume, create, open_array,
 };
@@ -66,7 +66,7 @@ impl Array {
             writethrough: None,
             array: ArrayUuid(self.draw_uuid()),
             members: (0..4).map(|_| MemberUuid(self.draw_uuid())).collect(),
-            lineage: self.random.next(),
+            lineage: Lineage(self.random.next()),
             shard: Shard::WHOLE,
             wipe: false,
         };

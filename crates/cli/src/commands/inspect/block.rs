@@ -247,7 +247,7 @@ fn dump_line(at: usize, bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_raid::log::format::{Generation, SegmentId, StreamKind};
+    use zoneweave_raid::log::format::{Epoch, Generation, SegmentId, StreamKind};
     use zoneweave_raid::log::geometry::SegmentGeometry;
     use zoneweave_raid::scheme::{Column, Role, Scheme};
     use zoneweave_zoned::{BlockCount, ZoneId};
@@ -292,7 +292,7 @@ mod tests {
         let header = SegmentHeader {
             segment: SegmentId(1),
             generation: Generation(2),
-            epoch: 1,
+            epoch: Epoch::FIRST,
             stream: StreamKind::User,
             tabled: false,
             geometry: SegmentGeometry::new(scheme, BlockCount(16), 1, 4).unwrap(),

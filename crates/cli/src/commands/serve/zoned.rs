@@ -9,6 +9,7 @@ use clap::Args;
 use zoneweave_linux::nvme_tcp::NvmeTcpDevice;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
 use zoneweave_raid::log::DriveRole;
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open, survey};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
@@ -234,7 +235,7 @@ fn assemble(
     output: &Output,
 ) -> Result<(Volume, Vec<Option<NamedDrive>>), CliError> {
     let session = stop.session;
-    let options = OpenOptions { force, lineage: random_number()? };
+    let options = OpenOptions { force, lineage: Lineage(random_number()?) };
     let opening = open(&session.handle, offer(&drives.opened), options);
     let (volume, report) = session.executor.run(unless(stop.wait(), opening))??;
     let OpenReport { drives: verdicts, relocated_blocks } = report;

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use zoneweave_emulator::MemoryDrive;
 use zoneweave_raid::log::create::plan;
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{
     Auto, CreateOptions, OfferedDrive, OpenOptions, Volume, WriteChoice, create, open_array,
 };
@@ -66,7 +66,7 @@ impl Array {
             writethrough: None,
             array: ArrayUuid(random_uuid()?),
             members: Vec::new(),
-            lineage: random_number()?,
+            lineage: Lineage(random_number()?),
             shard: Shard::WHOLE,
             wipe: false,
         };

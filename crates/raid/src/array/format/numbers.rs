@@ -61,6 +61,30 @@ impl SegmentId {
 }
 
 number! {
+    /// Distinguishes histories of an array that were started apart. Lineages are random.
+    Lineage
+}
+
+number! {
+    /// The number of changes of an array's membership.
+    Epoch
+}
+
+impl Epoch {
+    /// No change is recorded.
+    pub const NONE: Self = Self(0);
+
+    /// The epoch of a new array.
+    pub const FIRST: Self = Self(1);
+
+    /// The epoch after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+number! {
     /// The incarnation of a segment's zones, which all its blocks repeat: the sequence that was
     /// assigned when the segment was opened.
     Generation

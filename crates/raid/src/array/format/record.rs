@@ -17,7 +17,7 @@ use crate::array::format::config::{
     ArrayConfig, Checksums, LogConfig, VolumeKind, ZonedConfig, decode_unit, encode_unit,
 };
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError, display_uuid};
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Epoch, Lineage, SegmentId, Sequence};
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
@@ -109,7 +109,7 @@ pub struct MemberEntry {
     /// Its service state.
     pub state: MemberState,
     /// The epoch of its last change of state.
-    pub since_epoch: u64,
+    pub since_epoch: Epoch,
 }
 
 /// One superblock record.
@@ -118,9 +118,9 @@ pub struct SuperblockRecord<B> {
     /// Configuration of the array.
     pub config: ArrayConfig,
     /// Distinguishes histories that were started apart.
-    pub lineage: u64,
+    pub lineage: Lineage,
     /// Number of membership changes.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// Random for each epoch: two histories with the same epoch differ here.
     pub epoch_tag: u64,
     /// Number of the record, increasing.
@@ -369,8 +369,8 @@ impl<B: VolumeBody> SuperblockRecord<B> {
         }
         let members = raw.members[..columns].iter().map(decode_member);
         Ok(Self {
-            lineage: head.lineage.get(),
-            epoch: head.epoch.get(),
+            lineage: head.lineage.into(),
+            epoch: head.epoch.into(),
             epoch_tag: head.epoch_tag.get(),
             record_sequence: head.record_sequence.get(),
             slot: Column(head.slot),
@@ -467,7 +467,7 @@ fn decode_member(raw: &RawMember) -> Result<MemberEntry, FormatError> {
         3 => MemberState::Failed,
         _ => return Err(FormatError::Field { field: "member state" }),
     };
-    Ok(MemberEntry { uuid: MemberUuid(raw.uuid), state, since_epoch: raw.since_epoch.get() })
+    Ok(MemberEntry { uuid: MemberUuid(raw.uuid), state, since_epoch: raw.since_epoch.into() })
 }
 
 impl<B: VolumeBody> SuperblockRecord<B> {

@@ -12,12 +12,13 @@ use zoneweave_zoned::{Status, ZoneState, ZonedDevice};
 use crate::array::error::AssemblyError;
 use crate::array::format::bounds::START_LIMIT;
 use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::numbers::Epoch;
 use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
 use crate::array::member::Member;
 use crate::array::offered::OfferedDrive;
 use crate::array::start::drive_records::{DriveRecords, read_records};
 use crate::array::start::quorum::{Newest, is_same_history};
-use crate::array::state::{Array, Epoch, UNRECORDED};
+use crate::array::state::{Array, UNRECORDED, Version};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::scheme::Column;
@@ -264,7 +265,7 @@ pub(crate) fn assembled<B: VolumeBody>(
     chosen: &SuperblockRecord<B>,
     drives: &[Option<Drive<B>>],
     slots: &[Option<usize>],
-    newest_epoch: u64,
+    newest_epoch: Epoch,
     forced: bool,
 ) -> Array {
     mark_if(Mark::EpochAboveAllSeen, || chosen.epoch != newest_epoch);
@@ -272,8 +273,8 @@ pub(crate) fn assembled<B: VolumeBody>(
     let members = members(chosen, drives, slots);
     let is_recorded = chosen.epoch == newest_epoch
         && members.iter().all(|member| member.entry.since_epoch != UNRECORDED);
-    let epoch = Epoch { number: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage };
-    Array::assembled(chosen.config.clone(), members, epoch, is_recorded, forced)
+    let version = Version { epoch: newest_epoch, tag: chosen.epoch_tag, lineage: chosen.lineage };
+    Array::assembled(chosen.config.clone(), members, version, is_recorded, forced)
 }
 
 fn members<B: VolumeBody>(

@@ -1,6 +1,7 @@
 //! The membership in a superblock record, without the part of the volume.
 
 use crate::array::format::config::ArrayConfig;
+use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberEntry, MemberUuid, SuperblockRecord, VolumeBody};
 use crate::scheme::Column;
 
@@ -10,11 +11,11 @@ pub struct MembershipRecord {
     /// Configuration of the array.
     pub config: ArrayConfig,
     /// Version of the membership.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// Distinguishes two changes of the membership with the same version.
     pub epoch_tag: u64,
     /// Distinguishes histories started apart.
-    pub lineage: u64,
+    pub lineage: Lineage,
     /// Number of the record, increasing through the array.
     pub record_sequence: u64,
     /// Whether the array is being destroyed.

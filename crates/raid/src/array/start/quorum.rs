@@ -19,12 +19,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::array::error::AssemblyError;
+use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 
 /// Identifies a version of the membership.
-type Version = (u64, u64, u64);
+type Version = (Epoch, u64, Lineage);
 
 fn version<B>(record: &SuperblockRecord<B>) -> Version {
     (record.epoch, record.epoch_tag, record.lineage)
@@ -201,7 +202,7 @@ pub(crate) fn choose<'a, B>(
 /// start mints. If two went on, they cannot be ranked here, and neither can they if the proof is a
 /// drive that may hide a newer record. Refusing is the safe side: the drive in doubt can be left
 /// out, while data overwritten by a stale history is lost.
-fn choose_lineage<B>(present: &[Newest<'_, B>]) -> Result<u64, AssemblyError> {
+fn choose_lineage<B>(present: &[Newest<'_, B>]) -> Result<Lineage, AssemblyError> {
     let (sure, in_doubt) = (furthest(present, false), furthest(present, true));
     let name = present[0].record.config.name.clone();
     if sure != in_doubt {
@@ -221,7 +222,7 @@ fn choose_lineage<B>(present: &[Newest<'_, B>]) -> Result<u64, AssemblyError> {
 }
 
 /// The lineages with the highest epoch of all versions that were not left behind.
-fn furthest<B>(present: &[Newest<'_, B>], in_doubt: bool) -> BTreeSet<u64> {
+fn furthest<B>(present: &[Newest<'_, B>], in_doubt: bool) -> BTreeSet<Lineage> {
     let records = || present.iter().map(|at| at.record);
     let counts = |record: &&SuperblockRecord<B>| !was_left_behind(record, present, in_doubt);
     let mut counting: Vec<_> = records().filter(counts).collect();
@@ -273,11 +274,15 @@ mod tests {
             false => MemberState::Online,
         };
         let member = |slot: u8| MemberUuid([slot + 1; 16]);
-        let entry = |slot| MemberEntry { uuid: member(slot), state: state(slot), since_epoch: 1 };
+        let entry = |slot| MemberEntry {
+            uuid: member(slot),
+            state: state(slot),
+            since_epoch: Epoch::FIRST,
+        };
         SuperblockRecord {
             config: ArrayConfig { scheme: Scheme::new(3, 3).unwrap(), ..ArrayConfig::sample() },
-            lineage,
-            epoch,
+            lineage: Lineage(lineage),
+            epoch: Epoch(epoch),
             epoch_tag: 7,
             record_sequence: epoch * 10 + lineage,
             slot: Column(slot),
@@ -302,7 +307,7 @@ mod tests {
         let hides = |record: &SuperblockRecord<()>| hiding.contains(&record.slot.0);
         let newest = |record| Some(Newest { record, may_hide_newer: hides(record) });
         let newest: Vec<_> = records.iter().map(newest).collect();
-        choose(&newest, force).map(|(record, _)| (record.lineage, record.epoch))
+        choose(&newest, force).map(|(record, _)| (record.lineage.0, record.epoch.0))
     }
 
     /// A record of an array whose drives in `slots` were replaced.

@@ -16,7 +16,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::counters::Counters;
 use crate::log::engine::memory::{Memory, memory};
 use crate::log::engine::state::State;
-use crate::log::format::{MemberState, SegmentId};
+use crate::log::format::{Epoch, MemberState, SegmentId};
 use crate::log::index::cache::IndexPages;
 use crate::log::reclaim::amplification::{Amplification, amplification};
 use crate::log::segment::lane::{LaneMode, LaneRequests};
@@ -161,7 +161,7 @@ pub struct VolumeStatus {
     /// Why writes have stopped, as text.
     pub stopped: Option<&'static str>,
     /// Version of the membership.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// Size of the volume in bytes.
     pub size_bytes: u64,
     /// Bytes with users' data.
@@ -266,7 +266,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         scheme: state.array.scheme().to_string(),
         health,
         stopped: state.array.stopped.map(StopReason::text),
-        epoch: state.array.epoch.number,
+        epoch: state.array.version.epoch,
         size_bytes: state.array.config.log().volume_blocks * 4096,
         mapped_bytes: mapped * 4096,
         volatile_cache: state.array.volatile && !state.array.fua_always,

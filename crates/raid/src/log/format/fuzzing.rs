@@ -19,7 +19,7 @@ use super::{
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
 use crate::array::format::faults::{Faults, LostRange};
-use crate::array::format::numbers::{Generation, SegmentId, Sequence};
+use crate::array::format::numbers::{Epoch, Generation, Lineage, SegmentId, Sequence};
 use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
@@ -213,7 +213,11 @@ fn faults() -> Faults {
 }
 
 fn record(body: RecordBody) -> SuperblockRecord {
-    let member = |slot, state| MemberEntry { uuid: MemberUuid([slot; 16]), state, since_epoch: 1 };
+    let member = |slot, state| MemberEntry {
+        uuid: MemberUuid([slot; 16]),
+        state,
+        since_epoch: Epoch::FIRST,
+    };
     SuperblockRecord {
         config: ArrayConfig {
             array: ARRAY,
@@ -232,8 +236,8 @@ fn record(body: RecordBody) -> SuperblockRecord {
                 writethrough: Some(true),
             }),
         },
-        lineage: 1,
-        epoch: 2,
+        lineage: Lineage(1),
+        epoch: Epoch(2),
         epoch_tag: 3,
         record_sequence: 4,
         slot: Column(1),
@@ -281,7 +285,7 @@ fn header_of(scheme: Scheme) -> SegmentHeader {
     SegmentHeader {
         segment: SegmentId(5),
         generation: Generation(6),
-        epoch: 7,
+        epoch: Epoch(7),
         stream: StreamKind::User,
         tabled: true,
         geometry: geometry.expect("256 blocks hold a row"),

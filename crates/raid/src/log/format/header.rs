@@ -11,7 +11,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneId};
 use super::{ArrayUuid, BlockType, Envelope, FormatError, MAX_SEAL_ROWS};
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::config::{decode_unit, encode_unit};
-use crate::array::format::numbers::{Generation, SegmentId};
+use crate::array::format::numbers::{Epoch, Generation, SegmentId};
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, MAX_COLUMNS, Scheme};
 
@@ -45,7 +45,7 @@ pub struct SegmentHeader {
     /// The incarnation of its zones; every block of the segment repeats it.
     pub generation: Generation,
     /// The array epoch in which it was created.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The source of its blocks.
     pub stream: StreamKind,
     /// Whether chunks of a group may be in any order (Zone Append), with a table of their stripes.
@@ -168,7 +168,7 @@ impl SegmentHeader {
         Ok(Self {
             segment: SegmentId(raw.segment.get()),
             generation: raw.generation.into(),
-            epoch: raw.epoch.get(),
+            epoch: raw.epoch.into(),
             stream,
             tabled: raw.tabled == 1,
             geometry,
@@ -230,7 +230,7 @@ mod tests {
         let header = SegmentHeader {
             segment: SegmentId(17),
             generation: Generation(99),
-            epoch: 3,
+            epoch: Epoch(3),
             stream: StreamKind::Relocation,
             tabled: true,
             geometry: SegmentGeometry::new(scheme, BlockCount(4096), 2, 64).unwrap(),

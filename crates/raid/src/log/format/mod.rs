@@ -37,7 +37,7 @@ pub use crate::array::format::config::{ArrayConfig, LogConfig, VolumeKind};
 pub use crate::array::format::envelope::{
     ArrayUuid, BlockType, Envelope, FORMAT_VERSION, FormatError,
 };
-pub use crate::array::format::numbers::{Generation, SegmentId, Sequence};
+pub use crate::array::format::numbers::{Epoch, Generation, Lineage, SegmentId, Sequence};
 pub use crate::array::format::record::{MemberEntry, MemberState, MemberUuid};
 pub use crate::log::engine::geometry::ENTRIES_PER_INDEX_BLOCK;
 pub use dead::{Death, Remains};

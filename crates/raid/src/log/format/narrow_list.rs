@@ -117,7 +117,7 @@ fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentH
     let header = SegmentHeader {
         segment: SegmentId(raw.segment.get()),
         generation: raw.generation.into(),
-        epoch: raw.epoch.get(),
+        epoch: raw.epoch.into(),
         stream: StreamKind::of(raw.stream)?,
         tabled: raw.tabled == 1,
         geometry,
@@ -130,6 +130,7 @@ fn decode_segment<'a>(bytes: &'a [u8], config: &ArrayConfig) -> Option<(SegmentH
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::format::numbers::Epoch;
     use crate::scheme::{Column, Scheme};
 
     fn config() -> ArrayConfig {
@@ -145,7 +146,7 @@ mod tests {
         SegmentHeader {
             segment: SegmentId(generation + 10),
             generation: Generation(generation),
-            epoch: 3,
+            epoch: Epoch(3),
             stream: StreamKind::User,
             tabled: generation.is_multiple_of(2),
             geometry: SegmentGeometry::new(scheme, config.zone_capacity, 1, 16).unwrap(),

@@ -227,7 +227,7 @@ mod tests {
     use zoneweave_zoned::{BlockCount, ZoneId};
 
     use super::*;
-    use crate::array::format::numbers::{SegmentId, Sequence};
+    use crate::array::format::numbers::{Epoch, Lineage, SegmentId, Sequence};
     use crate::array::format::record::{FIXED, MemberEntry, MemberState, MemberUuid};
     use crate::log::format::Remains;
     use crate::scheme::Arrangement;
@@ -237,13 +237,13 @@ mod tests {
         let member = |byte, state| MemberEntry {
             uuid: MemberUuid([byte; 16]),
             state,
-            since_epoch: u64::from(byte),
+            since_epoch: Epoch(byte.into()),
         };
         SuperblockRecord {
             config: ArrayConfig { scheme: Scheme::new(2, 1).unwrap(), ..ArrayConfig::sample() }
                 .with_log(|log| log.writethrough = Some(false)),
-            lineage: 1,
-            epoch: 2,
+            lineage: Lineage(1),
+            epoch: Epoch(2),
             epoch_tag: 3,
             record_sequence: 4,
             slot: Column(2),

@@ -9,7 +9,9 @@ use crate::array::repair::fit::is_usable;
 use crate::log::engine::limits::{
     LimitError, check_drive, check_shape, check_size, largest_volume,
 };
-use crate::log::format::{ArrayConfig, ArrayUuid, LogConfig, MemberUuid, RecordBody, VolumeKind};
+use crate::log::format::{
+    ArrayConfig, ArrayUuid, Lineage, LogConfig, MemberUuid, RecordBody, VolumeKind,
+};
 use crate::scheme::{Column, Scheme};
 use crate::shards::Shard;
 
@@ -38,7 +40,7 @@ pub struct CreateOptions {
     /// The members' identities: random.
     pub members: Vec<MemberUuid>,
     /// A random number that distinguishes this history from others.
-    pub lineage: u64,
+    pub lineage: Lineage,
     /// The part of a volume that it will hold.
     pub shard: Shard,
     /// Whether drives with contents are erased first.

@@ -24,8 +24,8 @@ use crate::log::engine::limits::check_shape;
 use crate::log::engine::state::State;
 use crate::log::format::checkpoint::{AddressSpace, CheckpointPointer};
 use crate::log::format::{
-    Generation, MemberEntry, MemberState, RecordBody, SealRecord, SegmentId, Sequence,
-    SuperblockRecord,
+    Epoch, Generation, Lineage, MemberEntry, MemberState, RecordBody, SealRecord, SegmentId,
+    Sequence, SuperblockRecord,
 };
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
@@ -45,7 +45,7 @@ pub(super) struct Assembly {
     pub(in crate::log) superblock: SuperblockLog,
     pub(in crate::log) verdicts: Vec<DriveVerdict>,
     /// The lineage to mint, if the start was forced.
-    pub(in crate::log) forced: Option<u64>,
+    pub(in crate::log) forced: Option<Lineage>,
     /// The newest checkpoint, unless none are wanted.
     pub(in crate::log) checkpoint: Option<CheckpointPointer>,
 }
@@ -120,7 +120,7 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
 /// Circumstances of a start.
 struct Start<'a> {
     /// The lineage to mint, if it is forced.
-    forced: Option<u64>,
+    forced: Option<Lineage>,
     options: &'a OpenOptions,
     /// Why the policy that suits the drives was not used.
     failed: Option<PolicyError>,
@@ -155,9 +155,9 @@ fn finish(
     let record_sequence = records().map(|r| r.record_sequence).max().unwrap_or(0);
     let sequence_ceiling = records().map(|r| r.sequence_ceiling).max().unwrap_or(Sequence::FIRST);
     let segment_ceiling = records().map(|r| r.segment_ceiling).max().unwrap_or(SegmentId::FIRST);
-    let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(0);
+    let newest_epoch = records().map(|r| r.epoch).max().unwrap_or(Epoch::NONE);
     check_numbers(&[
-        ("epoch", newest_epoch),
+        ("epoch", newest_epoch.0),
         ("record sequence", record_sequence),
         ("sequence ceiling", sequence_ceiling.0),
         ("segment ceiling", segment_ceiling.0),

@@ -50,7 +50,7 @@ use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
-use crate::log::format::Sequence;
+use crate::log::format::{Lineage, Sequence};
 use crate::log::index::checkpoint::read::{Unusable, load as load_checkpoint};
 use crate::log::recover::assemble::Assembly;
 use crate::log::recover::publish::publish;
@@ -72,7 +72,7 @@ pub struct OpenOptions {
     /// lost and its addresses are unknown.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
-    pub lineage: u64,
+    pub lineage: Lineage,
     /// User blocks per block of an index checkpoint. With `None` no checkpoints are written, and
     /// every start replays the summaries of all segments.
     pub checkpoint_share: Option<u32>,
@@ -108,7 +108,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             force: false,
-            lineage: 0,
+            lineage: Lineage::default(),
             checkpoint_share: Some(CHECKPOINT_SHARE),
             ignore_checkpoint: false,
             index_on_demand: None,

@@ -18,7 +18,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::log::format::{RecordBody, SealRecord};
+use crate::log::format::{Lineage, RecordBody, SealRecord};
 use crate::log::index::load;
 use crate::log::index::partition::Candidate;
 use crate::log::reclaim::collector::{self, move_out};
@@ -35,13 +35,13 @@ pub(in crate::log) async fn publish(
     core: &Rc<Core>,
     candidates: Vec<Candidate>,
     seals: Vec<SealRecord>,
-    forced: Option<u64>,
+    forced: Option<Lineage>,
 ) -> Result<(), StopReason> {
     {
         let mut state = core.state.borrow_mut();
         assert!(state.recovering.is_some(), "{} seals after a recovery ended", seals.len());
         if let Some(lineage) = forced {
-            state.array.epoch.lineage = lineage;
+            state.array.version.lineage = lineage;
             state.array.membership_dirty = true;
         }
         for (_, segment) in state.segments.iter_mut() {

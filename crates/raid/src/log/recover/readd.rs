@@ -96,7 +96,7 @@ pub(in crate::log) async fn readd(
     // A start that a crash cut short may have left newer numbers on this drive alone.
     for (_, record) in &records.scan.records {
         let mut state = core.state.borrow_mut();
-        state.array.epoch.number = state.array.epoch.number.max(record.epoch);
+        state.array.version.epoch = state.array.version.epoch.max(record.epoch);
         core.superblock.raise_record_sequence(record.record_sequence);
     }
     // A slot that is being rebuilt has a rebuild, also while its membership is being recorded.
@@ -129,11 +129,11 @@ fn check_history(core: &Core, column: Column, records: &DriveRecords) -> Result<
     let state = core.state.borrow();
     let was_member = records.newest().is_some_and(|own| {
         own.config.array == state.array.config.array
-            && own.lineage == state.array.epoch.lineage
+            && own.lineage == state.array.version.lineage
             && own.slot == column
     });
     let numbers = records.scan.records.iter().map(|(_, record)| {
-        check_numbers(&[("epoch", record.epoch), ("record sequence", record.record_sequence)])
+        check_numbers(&[("epoch", record.epoch.0), ("record sequence", record.record_sequence)])
     });
     let is_possible = numbers.collect::<Result<(), _>>().is_ok();
     if !was_member || !is_possible || records.scan.may_hide_newer() {

@@ -16,14 +16,14 @@ use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
 use crate::log::engine::state::{Recovering, State};
-use crate::log::format::SealRecord;
+use crate::log::format::{Epoch, SealRecord};
 use crate::log::recover::publish::publish;
 use crate::log::recover::tasks;
 
 /// Whether the decisions, with these new seals, may stay off media until the first write. `missing`
 /// is the number of members that were missing at the start.
 pub(super) fn may_wait(state: &State, seals: &[SealRecord], missing: usize) -> bool {
-    let unrecorded = |count: usize, since: u64| count + usize::from(since == UNRECORDED);
+    let unrecorded = |count: usize, since: Epoch| count + usize::from(since == UNRECORDED);
     let changed = state.array.members.iter().map(|member| member.entry.since_epoch);
     let only_missing = changed.fold(0, unrecorded) == missing;
     let all_found = state.registry.hidden_segments == 0 && state.registry.unaccounted.is_empty();

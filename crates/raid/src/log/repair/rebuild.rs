@@ -305,7 +305,7 @@ fn header_with(
     let header = SegmentHeader {
         segment: segment.id,
         generation: segment.generation,
-        epoch: state.array.epoch.number,
+        epoch: state.array.version.epoch,
         stream: segment.stream,
         tabled: segment.table.is_some(),
         geometry: segment.geometry,

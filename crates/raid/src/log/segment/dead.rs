@@ -248,14 +248,16 @@ fn enter(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::log::format::{ArrayConfig, MemberState, MemberUuid, SegmentId, Sequence};
+    use crate::log::format::{
+        ArrayConfig, Epoch, Lineage, MemberState, MemberUuid, SegmentId, Sequence,
+    };
     use crate::scheme::Scheme;
 
     fn members(uuids: [u8; 2]) -> Vec<MemberEntry> {
         let entry = |byte| MemberEntry {
             uuid: MemberUuid([byte; 16]),
             state: MemberState::Online,
-            since_epoch: 1,
+            since_epoch: Epoch::FIRST,
         };
         uuids.map(entry).to_vec()
     }
@@ -269,8 +271,8 @@ mod tests {
         let members = members(uuids);
         SuperblockRecord {
             config: ArrayConfig { scheme: Scheme::new(1, 1).unwrap(), ..ArrayConfig::sample() },
-            lineage: 1,
-            epoch: 1,
+            lineage: Lineage(1),
+            epoch: Epoch::FIRST,
             epoch_tag: 1,
             record_sequence: 1,
             slot: Column(0),

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::log::engine::geometry::SegmentGeometry;
-    use crate::log::format::{SegmentId, StreamKind};
+    use crate::log::format::{Epoch, SegmentId, StreamKind};
     use crate::scheme::{Column, Scheme};
 
     fn scheme() -> Scheme {
@@ -151,7 +151,7 @@ mod tests {
         SegmentHeader {
             segment: SegmentId(generation),
             generation: Generation(generation),
-            epoch: 1,
+            epoch: Epoch::FIRST,
             stream: StreamKind::User,
             tabled: false,
             geometry: SegmentGeometry::new(narrow, BlockCount(64), 1, 8).unwrap(),

@@ -163,7 +163,7 @@ fn allocate(
     let header = SegmentHeader {
         segment,
         generation: Generation::of(state.writes.take_sequence()),
-        epoch: state.array.epoch.number,
+        epoch: state.array.version.epoch,
         stream: kind,
         tabled: mode.is_tabled(),
         geometry,

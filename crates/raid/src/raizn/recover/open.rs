@@ -14,6 +14,7 @@ use zoneweave_zoned::{
 
 use crate::array::error::AssemblyError;
 use crate::array::format::config::ArrayConfig;
+use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::health::Members;
 use crate::array::offered::OfferedDrive;
@@ -49,7 +50,7 @@ pub struct OpenOptions {
     /// Also give up what drives do not read now at the ends of zones.
     pub force: bool,
     /// A random number, used where a new lineage is minted.
-    pub lineage: u64,
+    pub lineage: Lineage,
 }
 
 /// What a start found.
@@ -174,7 +175,7 @@ fn assemble(
     chosen: &SuperblockRecord<ZonedBody>,
     drives: &[Option<Drive<ZonedBody>>],
     slots: &[Option<usize>],
-    forced: Option<u64>,
+    forced: Option<Lineage>,
 ) -> Result<(Rc<Core>, Mount, Mount), OpenError> {
     let config = &chosen.config;
     let zoned = config.zoned();
@@ -185,7 +186,7 @@ fn assemble(
         || ours.iter().flat_map(|drive| drive.records.scan.records.iter().map(|(_, r)| r));
     let newest = |of: fn(&SuperblockRecord<ZonedBody>) -> u64| records().map(of).max().unwrap_or(0);
     let record_sequence = newest(|record| record.record_sequence);
-    let newest_epoch = newest(|record| record.epoch);
+    let newest_epoch = Epoch(newest(|record| record.epoch.0));
     let mount = Mount(newest(|record| record.sequence_ceiling.0).max(1));
     let closed = ours.iter().filter_map(|drive| drive.records.scan.since_snapshot()).flatten();
     let decisions = Decisions::of(closed);
@@ -193,7 +194,7 @@ fn assemble(
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let mut array = assembled(chosen, drives, slots, newest_epoch, forced.is_some());
     if let Some(lineage) = forced {
-        array.epoch.lineage = lineage;
+        array.version.lineage = lineage;
         array.membership_dirty = true;
     }
     let capacity = config.zone_capacity.0;

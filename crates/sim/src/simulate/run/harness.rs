@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::largest_volume;
 use zoneweave_raid::log::{CreateOptions, MemberHealth, OpenOptions, SpareState, Volume};
@@ -82,7 +82,7 @@ impl Harness {
             writethrough: shape.writethrough,
             array: ArrayUuid(self.identity(u64::MAX)),
             members,
-            lineage: shape.seed | 1,
+            lineage: Lineage(shape.seed | 1),
             shard: Shard::WHOLE,
             wipe,
         }
@@ -98,7 +98,7 @@ impl Harness {
         }
         self.lineages.set(self.lineages.get() + 1);
         let mut random = Random::new(self.shape.seed ^ self.lineages.get());
-        OpenOptions { force: true, lineage: random.next(), ..options }
+        OpenOptions { force: true, lineage: Lineage(random.next()), ..options }
     }
 
     /// The size of a volume that leaves spare zones, or room for pages of its index.

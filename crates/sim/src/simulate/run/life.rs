@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::rc::Rc;
 
+use zoneweave_raid::log::format::Lineage;
 use zoneweave_raid::log::{
     DriveRole, Hedging, OpenError, OpenOptions, OpenReport, PolicyError, Volume, WriteChoice,
     open_array,
@@ -193,8 +194,11 @@ impl Main<'_> {
             opened = open_array(self.handle, drives.clone(), options.clone()).await;
         }
         if self.harness.shape.beyond && matches!(opened, Err(OpenError::Unaccounted { .. })) {
-            let forced =
-                OpenOptions { force: true, lineage: self.life.order, ..OpenOptions::default() };
+            let forced = OpenOptions {
+                force: true,
+                lineage: Lineage(self.life.order),
+                ..OpenOptions::default()
+            };
             opened = open_array(self.handle, drives, forced).await;
         }
         match opened {

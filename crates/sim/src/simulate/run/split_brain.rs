@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use zoneweave_emulator::RamDrive;
-use zoneweave_raid::log::format::{MemberState, SuperblockRecord};
+use zoneweave_raid::log::format::{Lineage, MemberState, SuperblockRecord};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, OfferedDrive, OpenError, OpenOptions, Survey, Volume, open_array,
     survey,
@@ -78,7 +78,7 @@ fn go_on(harness: &Harness, left: &[RamDrive], seen: &Seen, blocks: u32, version
     let offered = offer(&left.iter().collect::<Vec<_>>(), &executor.handle());
     let force = OpenOptions {
         force: true,
-        lineage: harness.shape.seed ^ version,
+        lineage: Lineage(harness.shape.seed ^ version),
         ..OpenOptions::default()
     };
     executor.run(async {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
-use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_raid::log::format::{ArrayUuid, Lineage};
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume};
 use zoneweave_zoned::{BlockCount, Geometry, Status};
 
@@ -33,7 +33,7 @@ impl ZonedHarness {
             name: "simulated".to_owned(),
             array: ArrayUuid(self.base.identity(u64::MAX)),
             members: (0..shape.columns() as u64).map(|slot| self.base.member(slot)).collect(),
-            lineage: shape.seed | 1,
+            lineage: Lineage(shape.seed | 1),
             scheme: shape.scheme().expect("a scenario's scheme is possible"),
             unit: BlockCount(shape.chunk_blocks),
             checksums: zoned.checksums,

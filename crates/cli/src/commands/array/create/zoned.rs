@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use zoneweave_raid::array::format::config::{ArrayConfig, Checksums};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, create, geometry, plan};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, ZonedDevice};
 
@@ -114,7 +114,7 @@ fn make(
         array: ArrayUuid(random_uuid()?),
         name: request.name.clone(),
         members: members.collect::<Result<_, _>>()?,
-        lineage: random_number()?,
+        lineage: Lineage(random_number()?),
         scheme,
         unit: BlockCount(request.unit.unwrap_or(UNIT_BLOCKS)),
         checksums: !request.no_checksums,

@@ -13,6 +13,7 @@ use zoneweave_zoned::{
 use super::*;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::offered::OfferedDrive;
+use crate::log::format::Lineage;
 use crate::log::segment::table::Work;
 use crate::log::{CreateOptions, OpenOptions, Volume, create, open_array};
 use crate::scheme::Scheme;
@@ -50,7 +51,7 @@ async fn new_volume(drives: &[RamDrive], handle: &Handle) -> Volume {
         writethrough: None,
         array: ArrayUuid([1; 16]),
         members: (0..4).map(|slot| MemberUuid([slot; 16])).collect(),
-        lineage: 1,
+        lineage: Lineage(1),
         shard: Shard::WHOLE,
         wipe: false,
     };

@@ -7,7 +7,7 @@ use crate::log::engine::address::BlockPlace;
 use crate::log::engine::class::Lifetime;
 use crate::log::engine::geometry::{ChunkBlock, Row, SegmentGeometry};
 use crate::log::format::{
-    EntryKind, Generation, IndexEntry, SegmentHeader, SegmentId, Sequence, StreamKind,
+    EntryKind, Epoch, Generation, IndexEntry, SegmentHeader, SegmentId, Sequence, StreamKind,
 };
 use crate::log::segment::stripe_table::StripeTable;
 use crate::log::segment::table::damage::DamagedBlocks;
@@ -54,7 +54,7 @@ pub(in crate::log) struct Segment {
     /// Repeated in every block of the segment.
     pub generation: Generation,
     /// Version of the membership at its creation, according to its headers.
-    pub epoch: u64,
+    pub epoch: Epoch,
     /// The stream that fills it.
     pub stream: StreamKind,
     /// Expected lifetime of its blocks.

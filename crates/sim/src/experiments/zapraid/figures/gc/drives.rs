@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use zoneweave_emulator::{Preset, RamDrive};
-use zoneweave_raid::log::format::{ArrayUuid, MemberUuid};
+use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::log::{CreateOptions, OfferedDrive, OpenOptions, Volume};
 use zoneweave_raid::log::{WriteChoice, WritePolicy, create, open_array};
 use zoneweave_raid::shards::Shard;
@@ -74,7 +74,7 @@ impl Drives {
             writethrough: None,
             array: ArrayUuid([7; 16]),
             members: (0..drives).map(uuid).collect(),
-            lineage: 1,
+            lineage: Lineage(1),
             shard: Shard::WHOLE,
             wipe: false,
         }
