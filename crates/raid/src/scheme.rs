@@ -15,12 +15,14 @@
 //! nothing of it, and count as intact.
 
 mod column;
+mod stripe;
 
 use std::fmt;
 
 use thiserror::Error;
 
 pub use column::{Column, ColumnSet};
+pub use stripe::StripeId;
 
 /// The most columns of a scheme: the capacity of the member table in a superblock record.
 pub const MAX_COLUMNS: usize = 32;
@@ -348,23 +350,23 @@ impl Scheme {
 
     /// The role that `column` plays in `stripe`.
     #[must_use]
-    pub fn role_of(self, column: Column, stripe: u32) -> Role {
+    pub fn role_of(self, column: Column, stripe: StripeId) -> Role {
         let columns = self.columns();
         Role::of((self.rank(column) + columns - self.turn(stripe)) % columns)
     }
 
     /// The column that plays `role` in `stripe`.
     #[must_use]
-    pub fn column_of(self, role: Role, stripe: u32) -> Column {
+    pub fn column_of(self, role: Role, stripe: StripeId) -> Column {
         assert!(role.index() < self.columns(), "role {} of {self}", role.0);
         self.nth((role.index() + self.turn(stripe)) % self.columns())
     }
 
     /// The number of the first column of `stripe`.
-    fn turn(self, stripe: u32) -> usize {
+    fn turn(self, stripe: StripeId) -> usize {
         match self.arrangement {
             Arrangement::Rotated | Arrangement::Mirrored => {
-                (stripe % u32::from(self.data + self.parity)) as usize
+                (stripe.0 % u32::from(self.data + self.parity)) as usize
             }
             Arrangement::Fixed => 0,
         }
@@ -403,7 +405,7 @@ mod tests {
     fn roles_and_columns_are_inverse_and_parity_rotates() {
         let scheme = Scheme::new(4, 2).unwrap();
         let mut parity_on = [0; 6];
-        for stripe in 0..600 {
+        for stripe in (0..600).map(StripeId) {
             for column in scheme.iter() {
                 let role = scheme.role_of(column, stripe);
                 assert_eq!(scheme.column_of(role, stripe), column);
@@ -417,7 +419,8 @@ mod tests {
     fn fixed_parity_is_on_the_last_columns() {
         for (data, parity) in [(3, 1), (4, 2)] {
             let scheme = Scheme::arranged(Arrangement::Fixed, data, parity).unwrap();
-            for (stripe, column) in (0..60).flat_map(|s| scheme.iter().map(move |c| (s, c))) {
+            let stripes = || (0..60).map(StripeId);
+            for (stripe, column) in stripes().flat_map(|s| scheme.iter().map(move |c| (s, c))) {
                 let role = scheme.role_of(column, stripe);
                 assert_eq!(role.0, column.0);
                 assert_eq!(scheme.column_of(role, stripe), column);
@@ -489,6 +492,7 @@ mod tests {
         #[test]
         fn twins_hold_the_same_chunks_and_lists(data in 2_usize..=16, stripe: u32) {
             let scheme = Scheme::arranged(Arrangement::Mirrored, data, data).unwrap();
+            let stripe = StripeId(stripe);
             for column in scheme.iter() {
                 let twin = scheme.twin_of(column).unwrap();
                 prop_assert!(twin != column && scheme.twin_of(twin) == Some(column));
@@ -537,7 +541,8 @@ mod tests {
         let plain = Scheme::new(1, 2).unwrap();
         let its = [Column(1), Column(4), Column(5)];
         assert_eq!(narrow.iter().collect::<Vec<_>>(), its);
-        for (stripe, at) in (0..60).flat_map(|stripe| (0..3).map(move |at| (stripe, at))) {
+        let stripes = (0..60).map(StripeId);
+        for (stripe, at) in stripes.flat_map(|stripe| (0..3).map(move |at| (stripe, at))) {
             let role = narrow.role_of(its[at], stripe);
             assert_eq!(role, plain.role_of(Column::of(at), stripe));
             assert_eq!(narrow.column_of(role, stripe), its[at]);

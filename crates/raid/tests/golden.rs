@@ -23,7 +23,7 @@ use zoneweave_raid::log::format::{
 };
 use zoneweave_raid::log::geometry::{ChunkBlock, SegmentGeometry};
 use zoneweave_raid::log::{Faults, LostRange, MemberErrors, ScrubResult, ScrubRun, Scrubs};
-use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
+use zoneweave_raid::scheme::{Arrangement, Column, ColumnSet, Role, Scheme, StripeId};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{
@@ -332,7 +332,7 @@ fn metadata_of_every_place_keeps_its_bytes() {
     let oob = |role, place, coded| Oob {
         coded,
         generation: Generation(0x3132_3334_3536_3738),
-        stripe: 0x4142_4344,
+        stripe: StripeId(0x4142_4344),
         width: 5,
         column: Column(3),
         role: Role(role),

@@ -14,7 +14,7 @@ use zoneweave_raid::log::format::{
     TombstoneBlock, TrimExtent, VolumeKind,
 };
 use zoneweave_raid::log::geometry::{Row, SegmentGeometry};
-use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme};
+use zoneweave_raid::scheme::{Column, ColumnSet, Role, Scheme, StripeId};
 use zoneweave_raid::shards::Shard;
 use zoneweave_runtime::{Executor, VirtualTime};
 use zoneweave_zoned::{
@@ -262,6 +262,7 @@ impl Image {
         let scheme = self.geometry_without(plan.absent).scheme();
         let per_chunk = self.config.log().chunk_blocks as usize;
         assert_eq!(contents.len(), scheme.data() * per_chunk);
+        let stripe = StripeId(stripe);
         let role = scheme.role_of(column, stripe);
         let mut blocks = Vec::new();
         for at in 0..per_chunk {

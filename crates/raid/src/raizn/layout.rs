@@ -9,7 +9,7 @@
 use zoneweave_journal::SEARCHED_ZONES;
 use zoneweave_zoned::{BlockCount, Geometry, ZoneId};
 
-use crate::scheme::{Column, Role, Scheme};
+use crate::scheme::{Column, Role, Scheme, StripeId};
 
 /// Zones of each member before its first column: those of the superblock log, two of which are in
 /// use, and those of the parity log.
@@ -147,13 +147,13 @@ impl Layout {
     /// The column of a role in a stripe.
     #[must_use]
     pub(crate) fn column_of(&self, zone: u32, stripe: u32, role: Role) -> Column {
-        self.scheme.column_of(role, zone + stripe)
+        self.scheme.column_of(role, StripeId(zone + stripe))
     }
 
     /// The role of a column in a stripe.
     #[must_use]
     pub(crate) fn role_of(&self, zone: u32, stripe: u32, column: Column) -> Role {
-        self.scheme.role_of(column, zone + stripe)
+        self.scheme.role_of(column, StripeId(zone + stripe))
     }
 
     /// The roles of parity.

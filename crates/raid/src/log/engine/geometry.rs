@@ -20,7 +20,7 @@
 
 use zoneweave_zoned::{BlockCount, ZoneOffset};
 
-use crate::scheme::{Column, ColumnSet, Scheme};
+use crate::scheme::{Column, ColumnSet, Scheme, StripeId};
 
 /// Entries of one summary block: 16 bytes each after the fixed part.
 pub const ENTRIES_PER_INDEX_BLOCK: u32 = 250;
@@ -219,6 +219,12 @@ impl SegmentGeometry {
         let first = span.start + (row.0 - span.start) / self.group_rows * self.group_rows;
         assert!(first <= row.0 && row.0 - first < self.group_rows, "row {} in {first}", row.0);
         first..span.end.min(first + self.group_rows)
+    }
+
+    /// The rows of the group of a stripe. A group has as many stripes as rows, with their numbers.
+    #[must_use]
+    pub fn group_of_stripe(&self, stripe: StripeId) -> std::ops::Range<u32> {
+        self.group_of(Row(stripe.0))
     }
 
     /// Position of a chunk block in its zone.

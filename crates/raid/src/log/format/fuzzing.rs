@@ -23,7 +23,7 @@ use crate::array::format::numbers::{Epoch, Generation, Lineage, SegmentId, Seque
 use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme};
+use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme, StripeId};
 use crate::shards::Shard;
 
 mod checkpoint;
@@ -108,7 +108,7 @@ fn resealed_oob(seed: Seed, input: &[u8; OOB_BYTES], place: Place, block: &[u8])
     let oob = Oob {
         coded,
         generation: Generation(u64::from(input[24]) << 56 | u64::from(input[31])),
-        stripe: u32::from(input[32]) << 24,
+        stripe: StripeId(u32::from(input[32]) << 24),
         width: if is_data { input[36].max(role.0 + 1) } else { input[36] },
         column,
         role,
@@ -344,7 +344,7 @@ pub fn oob_seeds() -> Vec<Vec<u8>> {
     let oob = Oob {
         coded: identity.encode(),
         generation: Generation(6),
-        stripe: 4,
+        stripe: StripeId(4),
         width: 3,
         column: Column(1),
         role: Role(0),

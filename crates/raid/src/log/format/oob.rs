@@ -34,7 +34,7 @@ use super::Seed;
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::numbers::{Generation, Sequence};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::scheme::{Column, ColumnSet, Role};
+use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
 /// Length of the leading part of the record that is erasure-coded with the data.
 pub const CODED_BYTES: usize = 24;
@@ -191,7 +191,7 @@ pub struct Oob {
     /// The segment's generation; the record sequence for superblock records.
     pub generation: Generation,
     /// The stripe, counted through the segment.
-    pub stripe: u32,
+    pub stripe: StripeId,
     /// Number of chunks in the stripe.
     pub width: u8,
     /// The column this block was written to.
@@ -220,7 +220,7 @@ impl Oob {
         Self {
             coded: [0; CODED_BYTES],
             generation,
-            stripe: 0,
+            stripe: StripeId(0),
             width: 0,
             column,
             role: Role(0),
@@ -250,7 +250,7 @@ impl Oob {
         let mut raw = Raw {
             coded: self.coded,
             generation: self.generation.into(),
-            stripe: self.stripe.into(),
+            stripe: self.stripe.0.into(),
             width: self.width,
             column: self.column.0,
             role: self.role.0,
@@ -363,7 +363,7 @@ impl Oob {
         Some(Self {
             coded: raw.coded,
             generation: raw.generation.into(),
-            stripe: raw.stripe.get(),
+            stripe: StripeId(raw.stripe.get()),
             width: raw.width,
             column: Column(raw.column),
             role: Role(raw.role),
@@ -402,7 +402,7 @@ mod tests {
         let oob = Oob {
             coded: identity.encode(),
             generation: Generation(9),
-            stripe: 5,
+            stripe: StripeId(5),
             width: 4,
             column: Column(2),
             role: Role(role),

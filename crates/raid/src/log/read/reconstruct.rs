@@ -17,7 +17,7 @@ use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::read::batch::{Gathered, Spot, gather, spot_of};
 use crate::log::segment::verify::verify;
-use crate::scheme::{Column, ColumnSet, Role};
+use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
 /// A block reconstructed from its stripe.
 #[derive(Clone, Debug)]
@@ -49,7 +49,7 @@ struct Source {
 pub(super) struct Plan {
     place: BlockPlace,
     geometry: SegmentGeometry,
-    stripe: u32,
+    stripe: StripeId,
     role: Role,
     sources: Vec<Source>,
 }

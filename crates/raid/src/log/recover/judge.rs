@@ -30,7 +30,7 @@ use crate::log::segment::resolve::{columns_with_chunks, resolve_group};
 use crate::log::segment::scan::{Depth, scan_groups, scan_rows};
 use crate::log::segment::scanned::{FoundSegment, ScannedRows, WeakBlock};
 use crate::log::segment::table::Phase;
-use crate::scheme::{Column, ColumnSet, Scheme};
+use crate::scheme::{Column, ColumnSet, Scheme, StripeId};
 
 /// The judgement of one segment.
 pub(in crate::log) struct Judgement {
@@ -215,7 +215,7 @@ impl LastGroup<'_> {
             let displaced = &displaced[column.index()];
             let verified = self.scans[column.index()].stripes.iter().flatten().count();
             let read = stripes().filter(|((columns, verdict), stripe)| {
-                let told = displaced.stripes.contains(stripe);
+                let told = displaced.stripes.contains(&StripeId(*stripe));
                 **verdict != Verdict::Discarded && lacks(columns, column) && !told
             });
             let rows = (written(column) - self.rows.start) as usize;

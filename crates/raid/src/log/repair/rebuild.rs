@@ -382,7 +382,7 @@ fn metadata(
         array: state.array.config.array,
         generation: segment.generation,
         stripe,
-        stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
+        stripe_in_group: stripe.position_in(&group),
         columns: segment.columns().with(place.column),
     };
     let within = u16::try_from(within).expect("at most 1024 blocks in a chunk");

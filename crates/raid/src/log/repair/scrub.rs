@@ -30,7 +30,7 @@ use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
 use crate::log::segment::table::{DamagedBlock, Fate, Phase, Segment, Work};
 use crate::log::segment::verify::verify;
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::{Column, ColumnSet, StripeId};
 
 /// Findings of a scrub.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -434,7 +434,7 @@ async fn scrub_group(
                     let (data, oob) = (payload.block(within), payload.block_oob(within));
                     let state = core.state.borrow();
                     let oob = verify(&state, place, column, &data, &oob)?;
-                    let stripe = rows.start + u32::from(entry.stripe_in_group);
+                    let stripe = StripeId::at(&rows, entry.stripe_in_group);
                     let ours = oob.stripe == stripe && oob.role == scheme.role_of(column, stripe);
                     ours.then_some((payload.clone(), within, oob))
                 });

@@ -170,8 +170,8 @@ pub(in crate::log) fn seal_of_written(segment: &Segment) -> SealRecord {
         for (block, _) in blocks.filter(|(_, entry)| **entry != IndexEntry::EMPTY) {
             let (row, _) = geometry.row_of(ChunkBlock(block));
             let stripe = segment.stripe_of(Column::of(column), row);
-            if last.contains(&stripe) {
-                valid[(stripe - last.start) as usize] = true;
+            if stripe.is_in(&last) {
+                valid[usize::from(stripe.position_in(&last))] = true;
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::log::engine::geometry::Row;
 use crate::log::format::{BlockIdentity, IndexEntry};
 use crate::log::read::reconstruct::{Rebuilt, rebuild_block};
 use crate::log::segment::scanned::{ScannedRows, identity_entry};
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::{Column, ColumnSet, StripeId};
 
 /// Which columns have a verified chunk of each stripe of a group.
 #[must_use]
@@ -30,8 +30,8 @@ pub(in crate::log) fn columns_with_chunks(
 /// The stripes of a group that a column has chunks of, counted within the group.
 fn distinct_stripes(group: &Range<u32>, scan: &ScannedRows<'_>) -> Vec<usize> {
     let mut seen = vec![false; group.len()];
-    for stripe in scan.stripes.iter().flatten().filter(|stripe| group.contains(stripe)) {
-        seen[(stripe - group.start) as usize] = true;
+    for stripe in scan.stripes.iter().flatten().filter(|stripe| stripe.is_in(group)) {
+        seen[usize::from(stripe.position_in(group))] = true;
     }
     (0..seen.len()).filter(|stripe| seen[*stripe]).collect()
 }
@@ -64,10 +64,10 @@ pub(in crate::log) async fn resolve_group(
         let stripes = assign(core, slot, column, &group, scan);
         let mut entries = Vec::with_capacity(group.len() * chunk);
         for (row, stripe) in stripes.iter().enumerate() {
-            let known = scan.stripes[row].filter(|known| *known == group.start + *stripe);
-            let in_group = u16::try_from(*stripe).expect("a group's rows");
+            let known = scan.stripes[row].filter(|known| known == stripe);
+            let in_group = stripe.position_in(&group);
             match known {
-                _ if !counts[*stripe as usize] => {
+                _ if !counts[usize::from(in_group)] => {
                     let empty = IndexEntry { stripe_in_group: in_group, ..IndexEntry::EMPTY };
                     entries.extend(std::iter::repeat_n(empty, chunk));
                 }
@@ -89,36 +89,36 @@ pub(in crate::log) async fn resolve_group(
     resolved
 }
 
-/// The stripe of every row of a column, counted within the group; also entered into the table.
+/// The stripe of every row of a column, which is also entered into the table.
 fn assign(
     core: &Core,
     slot: SegmentSlot,
     column: Column,
     group: &Range<u32>,
     scan: &ScannedRows<'_>,
-) -> Vec<u32> {
+) -> Vec<StripeId> {
     let mut state = core.state.borrow_mut();
     let Some(table) = &mut state.segments[slot].table else {
-        return (0..group.end - group.start).collect();
+        return group.clone().map(StripeId).collect();
     };
     let mut taken = vec![false; group.len()];
-    let mut stripes: Vec<Option<u32>> = vec![None; group.len()];
+    let mut stripes: Vec<Option<StripeId>> = vec![None; group.len()];
     for (row, stripe) in scan.stripes.iter().enumerate() {
-        let Some(stripe) = stripe.filter(|stripe| group.contains(stripe)) else { continue };
-        let stripe = stripe - group.start;
-        if !std::mem::replace(&mut taken[stripe as usize], true) {
+        let Some(stripe) = stripe.filter(|stripe| stripe.is_in(group)) else { continue };
+        let in_group = usize::from(stripe.position_in(group));
+        if !std::mem::replace(&mut taken[in_group], true) {
             stripes[row] = Some(stripe);
         } else {
             mark(Mark::StripeTwice);
         }
     }
-    let mut free = (0..group.end - group.start).filter(|stripe| !taken[*stripe as usize]);
+    let is_free = |stripe: &StripeId| !taken[usize::from(stripe.position_in(group))];
+    let mut free = group.clone().map(StripeId).filter(is_free);
     let mut assigned = Vec::with_capacity(stripes.len());
     for (row, stripe) in (group.start..).zip(stripes) {
         let found = stripe.or_else(|| free.next()).expect("as many stripes as rows");
-        let in_group = u16::try_from(found).expect("a group's rows");
         mark_if(Mark::UnreadChunkAssigned, || stripe.is_none());
-        table.set(column, Row(row), in_group);
+        table.set(column, Row(row), found.position_in(group));
         assigned.push(found);
     }
     assert!(assigned.len() == group.len(), "{} stripes for rows {group:?}", assigned.len());
@@ -133,12 +133,12 @@ async fn rebuild_entries(
     column: Column,
     group: &Range<u32>,
     row: usize,
-    stripe: u32,
+    stripe: StripeId,
 ) -> Vec<IndexEntry> {
     let geometry = core.state.borrow().segments[slot].geometry;
     let scheme = geometry.scheme();
-    let in_group = u16::try_from(stripe).expect("a group's rows");
-    let role = scheme.role_of(column, group.start + stripe);
+    let in_group = stripe.position_in(group);
+    let role = scheme.role_of(column, stripe);
     let row = Row(group.start + u32::try_from(row).expect("a group's rows"));
     let mut entries = Vec::new();
     for within in 0..geometry.chunk_blocks() {

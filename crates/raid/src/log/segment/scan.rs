@@ -23,7 +23,7 @@ use crate::log::segment::scanned::{ColumnScan, identity_entry};
 use crate::log::segment::spans;
 use crate::log::segment::table::ColumnZone;
 use crate::log::segment::verify::{is_placed, verify};
-use crate::scheme::Column;
+use crate::scheme::{Column, StripeId};
 
 /// The part of a chunk that has to verify.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -241,7 +241,7 @@ impl Chunks<'_> {
         row: Row,
         blocks: impl Iterator<Item = (&'b [u8], &'b [u8])>,
         entries: &mut Vec<IndexEntry>,
-    ) -> Option<u32> {
+    ) -> Option<StripeId> {
         let mut stripe = None;
         for (within, (data, oob)) in (0..).zip(blocks) {
             let (of, entry) = self.look_at(state, row, within, data, oob)?;
@@ -261,18 +261,18 @@ impl Chunks<'_> {
         within: u32,
         data: &[u8],
         oob: &[u8],
-    ) -> Option<(u32, IndexEntry)> {
+    ) -> Option<(StripeId, IndexEntry)> {
         let Self { slot, column, depth, .. } = *self;
         let segment = &state.segments[slot];
         let geometry = &segment.geometry;
         let scheme = geometry.scheme();
         let place = BlockPlace { slot, column, block: geometry.block_of(row, within) };
-        let parity = || !scheme.is_data(scheme.role_of(column, row.0));
+        // In aligned segments the row determines the stripe.
+        let of_row = StripeId(row.0);
+        let parity = || !scheme.is_data(scheme.role_of(column, of_row));
         if depth == Depth::Metadata && segment.table.is_none() && parity() {
-            // In aligned segments the row determines the stripe.
-            let group = geometry.group_of(row);
-            let in_group = u16::try_from(row.0 - group.start).ok()?;
-            return Some((row.0, IndexEntry::parity(in_group)));
+            let in_group = of_row.position_in(&geometry.group_of(row));
+            return Some((of_row, IndexEntry::parity(in_group)));
         }
         let oob = match depth {
             Depth::Data => verify(state, place, column, data, oob)?,
@@ -284,12 +284,12 @@ impl Chunks<'_> {
             }
         };
         let right_role = oob.role == scheme.role_of(column, oob.stripe);
-        if !right_role || oob.stripe >= geometry.rows() {
+        if !right_role || oob.stripe.0 >= geometry.rows() {
             return None;
         }
         // With appends, the stripe is the unknown. Elsewhere, a chunk of another row is misplaced,
         // and its own row lacks it.
-        if segment.table.is_none() && oob.stripe != row.0 {
+        if segment.table.is_none() && oob.stripe != of_row {
             mark(Mark::ChunkOfOtherRow);
             return None;
         }
@@ -298,8 +298,7 @@ impl Chunks<'_> {
 }
 
 fn entry_of(oob: &Oob, is_data: bool, geometry: &SegmentGeometry) -> Option<IndexEntry> {
-    let group = geometry.group_of(Row(oob.stripe));
-    let stripe_in_group = u16::try_from(oob.stripe - group.start).ok()?;
+    let stripe_in_group = oob.stripe.position_in(&geometry.group_of_stripe(oob.stripe));
     if !is_data {
         return Some(IndexEntry::parity(stripe_in_group));
     }

@@ -6,13 +6,13 @@ use zoneweave_zoned::ZoneOffset;
 
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::format::{BlockIdentity, IndexEntry};
-use crate::scheme::Column;
+use crate::scheme::{Column, StripeId};
 
 /// Findings for one column in consecutive rows.
 pub(in crate::log) struct ColumnScan {
     first: u32,
     /// The stripe of each row's chunk, counted through the segment; `None` if it did not verify.
-    pub(in crate::log) stripes: Vec<Option<u32>>,
+    pub(in crate::log) stripes: Vec<Option<StripeId>>,
     /// An entry for each block of each row; meaningless for chunks that did not verify.
     pub(in crate::log) entries: Vec<IndexEntry>,
 }
@@ -62,7 +62,7 @@ impl ColumnScan {
 #[derive(Clone, Copy)]
 pub(in crate::log) struct ScannedRows<'a> {
     /// The stripe of each row's chunk, counted through the segment; `None` if it did not verify.
-    pub(in crate::log) stripes: &'a [Option<u32>],
+    pub(in crate::log) stripes: &'a [Option<StripeId>],
     /// An entry for each block of each row; meaningless for chunks that did not verify.
     pub(in crate::log) entries: &'a [IndexEntry],
 }

@@ -23,7 +23,7 @@ use crate::log::format::{
 };
 use crate::log::segment::active_zones::finish_durably;
 use crate::log::segment::table::{DamagedBlock, Fate, Phase, Segment};
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::{Column, ColumnSet, StripeId};
 
 /// Blocks of filler that are cheaper to write than finishing the zone: finishing pads at the
 /// drive's program bandwidth, after a fixed time (measured on a ZN540: 2.6 ms even for a full
@@ -283,8 +283,8 @@ pub(in crate::log) async fn has_known_order(
         let chunks = entries.chunks(geometry.chunk_blocks() as usize);
         let is_known = geometry.rows_of_span(span).zip(chunks).all(|(row, blocks)| {
             let group = geometry.group_of(Row(row));
-            let stripe = group.start + u32::from(blocks[0].stripe_in_group);
-            group.contains(&stripe) && segment.row_of_stripe(column, stripe) == Some(Row(row))
+            let stripe = StripeId::at(&group, blocks[0].stripe_in_group);
+            stripe.is_in(&group) && segment.row_of_stripe(column, stripe) == Some(Row(row))
         });
         if !is_known {
             return false;

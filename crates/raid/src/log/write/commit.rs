@@ -87,8 +87,8 @@ fn count(state: &mut State, plan: &StripePlan, geometry: &SegmentGeometry) {
 fn locate(state: &State, plan: &StripePlan, placed: &[Option<Placed>]) -> Result<Vec<Row>, Column> {
     let segment = &state.segments[plan.slot];
     let geometry = &segment.geometry;
-    let group = geometry.group_of(Row(plan.stripe));
-    let mut rows = vec![Row(plan.stripe); placed.len()];
+    let group = geometry.group_of_stripe(plan.stripe);
+    let mut rows = vec![Row(plan.stripe.0); placed.len()];
     for (index, placed) in placed.iter().enumerate() {
         let column = Column::of(index);
         let Some(placed) = placed else { continue };

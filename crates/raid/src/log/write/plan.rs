@@ -1,5 +1,6 @@
 //! The steps that a stream writer carries out, and the plan of a stripe.
 
+use crate::scheme::StripeId;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
@@ -36,7 +37,7 @@ pub(in crate::log) struct StripePlan {
     /// The segment that takes it.
     pub slot: SegmentSlot,
     /// The stripe, counted through the segment.
-    pub stripe: u32,
+    pub stripe: StripeId,
     /// The queue that supplied the blocks.
     pub class: Class,
     /// The blocks, in order; the rest of the stripe is padding.

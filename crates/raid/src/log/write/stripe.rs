@@ -12,7 +12,7 @@ use crate::log::format::{
     ArrayUuid, BlockIdentity, CODED_BYTES, ContentKind, Generation, IndexEntry, Oob, Place, Seed,
     Sequence, TombstoneBlock,
 };
-use crate::scheme::{Column, ColumnSet, Role, Scheme};
+use crate::scheme::{Column, ColumnSet, Role, Scheme, StripeId};
 
 /// The chunks of a stripe: also for missing columns, but only for columns of its segment.
 pub(in crate::log) struct Built {
@@ -30,7 +30,7 @@ pub(in crate::log) struct StripeIdentity {
     /// Generation of the segment.
     pub generation: Generation,
     /// The stripe, counted through the segment.
-    pub stripe: u32,
+    pub stripe: StripeId,
     /// The stripe, counted within its group.
     pub stripe_in_group: u16,
     /// The columns that the segment is on.
@@ -71,7 +71,7 @@ pub(super) fn build(
     let full = scheme.data() * per_chunk;
     assert!(blocks.len() <= full, "{} blocks for a stripe", blocks.len());
     assert!(
-        stripe.stripe < geometry.rows(),
+        stripe.stripe.0 < geometry.rows(),
         "stripe {} of a segment of {} rows",
         stripe.stripe,
         geometry.rows()

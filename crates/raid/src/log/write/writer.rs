@@ -147,19 +147,19 @@ fn start_stripe(core: &Rc<Core>, plan: StripePlan) {
         let segment = &state.segments[slot];
         assert!(segment.in_flight() > 0, "segment {} does not expect a stripe", segment.id);
         let geometry = segment.geometry;
-        let group = geometry.group_of(Row(stripe));
+        let group = geometry.group_of_stripe(stripe);
         let identity = StripeIdentity {
             array: state.array.config.array,
             generation: segment.generation,
             stripe,
-            stripe_in_group: u16::try_from(stripe - group.start).expect("a group's rows"),
+            stripe_in_group: stripe.position_in(&group),
             columns: segment.columns(),
         };
         let built =
             build(core.code(geometry.scheme()), &geometry, identity, core.padding, &plan.blocks);
         (built, geometry, segment.table.is_some())
     };
-    let (scheme, offset) = (geometry.scheme(), geometry.offset_of_row(Row(stripe)));
+    let (scheme, offset) = (geometry.scheme(), geometry.offset_of_row(Row(stripe.0)));
     let under_way = UnderWay::new(plan, built.entries, scheme.width());
     assert!(
         built.payloads.len() == scheme.columns(),

@@ -22,12 +22,12 @@ use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
 use crate::log::format::Oob;
-use crate::scheme::Column;
+use crate::scheme::{Column, StripeId};
 
 /// A block of a chunk, wherever that begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Part {
-    stripe: u32,
+    stripe: StripeId,
     within: u16,
 }
 
@@ -38,7 +38,7 @@ pub(in crate::log) struct Displaced {
     pub(in crate::log) rows: usize,
     /// The stripes with blocks in these rows, counted through the segment: the result of their
     /// appends is known.
-    pub(in crate::log) stripes: BTreeSet<u32>,
+    pub(in crate::log) stripes: BTreeSet<StripeId>,
 }
 
 /// Examines the written rows that hold no chunk; `stripes` are those of the other rows.
@@ -47,7 +47,7 @@ pub(in crate::log) async fn find_displaced(
     slot: SegmentSlot,
     column: Column,
     mut rows: Range<u32>,
-    stripes: &[Option<u32>],
+    stripes: &[Option<StripeId>],
 ) -> Displaced {
     let mut found = Displaced::default();
     assert!(
@@ -75,7 +75,7 @@ async fn displaced_in(
     slot: SegmentSlot,
     column: Column,
     rows: &[Row],
-) -> Option<BTreeSet<u32>> {
+) -> Option<BTreeSet<StripeId>> {
     let in_order = rows.windows(2).all(|pair| pair[1].0 == pair[0].0 + 1);
     assert!(in_order, "a run of rows with a gap: {rows:?}");
     let mut stripes = BTreeSet::new();
@@ -122,7 +122,7 @@ async fn parts_of(
         let ours = oob.generation == generation
             && oob.column == column
             && oob.role == scheme.role_of(column, oob.stripe)
-            && geometry.group_of(row).contains(&oob.stripe)
+            && oob.stripe.is_in(&geometry.group_of(row))
             && u32::from(oob.block_in_chunk) < geometry.chunk_blocks();
         ours.then_some(Part { stripe: oob.stripe, within: oob.block_in_chunk })
     };

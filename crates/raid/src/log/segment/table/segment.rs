@@ -14,7 +14,7 @@ use crate::log::segment::table::damage::DamagedBlocks;
 use crate::log::segment::table::life::{Life, Phase, Work};
 use crate::log::segment::table::span_entries::SpanEntries;
 use crate::log::segment::table::valid_blocks::ValidBlocks;
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::{Column, ColumnSet, StripeId};
 
 /// The zone of one column, and its wear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,11 +238,11 @@ impl Segment {
     }
 
     /// Starts a stripe of blocks from a sequence on; returns its number.
-    pub(in crate::log) fn begin_stripe(&mut self, oldest: Sequence) -> u32 {
+    pub(in crate::log) fn begin_stripe(&mut self, oldest: Sequence) -> StripeId {
         self.begin_write();
         // Even if the stripe never counts, a crash may leave it on media.
         self.holds_from(oldest);
-        self.life.cursor_mut().expect("an open segment has a cursor").take_row()
+        StripeId(self.life.cursor_mut().expect("an open segment has a cursor").take_row())
     }
 
     /// Reads in flight.
@@ -465,19 +465,19 @@ impl Segment {
 
     /// The stripe, counted through the segment, of the chunk at a row of a column.
     #[must_use]
-    pub(in crate::log) fn stripe_of(&self, column: Column, row: Row) -> u32 {
+    pub(in crate::log) fn stripe_of(&self, column: Column, row: Row) -> StripeId {
         match &self.table {
-            None => row.0,
-            Some(table) => self.geometry.group_of(row).start + u32::from(table.get(column, row)),
+            None => StripeId(row.0),
+            Some(table) => StripeId::at(&self.geometry.group_of(row), table.get(column, row)),
         }
     }
 
     /// The row at which `column` holds its chunk of a stripe, if it is known to hold one.
     #[must_use]
-    pub(in crate::log) fn row_of_stripe(&self, column: Column, stripe: u32) -> Option<Row> {
-        let Some(table) = &self.table else { return Some(Row(stripe)) };
-        let group = self.geometry.group_of(Row(stripe));
-        let in_group = u16::try_from(stripe - group.start).expect("at most 65,536 rows a group");
+    pub(in crate::log) fn row_of_stripe(&self, column: Column, stripe: StripeId) -> Option<Row> {
+        let Some(table) = &self.table else { return Some(Row(stripe.0)) };
+        let group = self.geometry.group_of_stripe(stripe);
+        let in_group = stripe.position_in(&group);
         table.find(column, group, in_group)
     }
 }
