@@ -26,7 +26,7 @@ pub trait ZonedDevice {
 
     /// Announces the address of a read that may follow. A drive in memory can prefetch it; others
     /// ignore it. It has no other effect.
-    fn expect_read(&self, _at: ZoneAddress) {}
+    fn hint_read(&self, _at: ZoneAddress) {}
 }
 
 /// The answer to a command, once it comes.

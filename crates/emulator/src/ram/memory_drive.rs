@@ -65,8 +65,8 @@ impl ZonedDevice for MemoryDrive {
         Completion::ready(self.core.borrow_mut().execute(command))
     }
 
-    fn expect_read(&self, at: ZoneAddress) {
-        self.core.borrow().expect_read(at);
+    fn hint_read(&self, at: ZoneAddress) {
+        self.core.borrow().hint_read(at);
     }
 }
 
@@ -125,7 +125,7 @@ impl Core {
     }
 
     /// Prefetches a block: after one block, the processor prefetches the next ones by itself.
-    fn expect_read(&self, at: ZoneAddress) {
+    fn hint_read(&self, at: ZoneAddress) {
         let part = |bytes: usize| self.index(at) * bytes..(self.index(at) + 1) * bytes;
         prefetch(self.oob.get(part(OOB_BYTES)).unwrap_or_default());
         prefetch(self.data.as_ref().get(part(BLOCK_BYTES)).unwrap_or_default());
@@ -168,7 +168,7 @@ mod tests {
             for step in 0..20_000_u32 {
                 let command = draw(&mut random, step);
                 // Changes nothing, wherever it is.
-                ours.expect_read(address(&mut random));
+                ours.hint_read(address(&mut random));
                 let [ours, theirs] = [ours.submit(command.clone()), theirs.submit(command.clone())];
                 assert!(whole(ours.await) == whole(theirs.await), "{step}: {command:?}");
             }

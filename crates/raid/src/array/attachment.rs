@@ -26,8 +26,8 @@ impl ZonedDevice for Attached {
         self.device.submit(command)
     }
 
-    fn expect_read(&self, at: ZoneAddress) {
-        self.device.expect_read(at);
+    fn hint_read(&self, at: ZoneAddress) {
+        self.device.hint_read(at);
     }
 }
 

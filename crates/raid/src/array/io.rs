@@ -41,17 +41,17 @@ pub(crate) trait MemberIo: Members {
     ///
     /// # Errors
     /// The pending read otherwise.
-    fn ask(
+    fn submit_read(
         self: &Rc<Self>,
         column: Column,
         at: ZoneAddress,
         blocks: BlockCount,
-    ) -> Result<Payload, Asked> {
+    ) -> Result<Payload, PendingRead> {
         assert!(blocks.0 > 0, "a read of no blocks at {at} of {column}");
-        let asked = |begun| Asked { column, at, blocks, begun };
+        let pending = |begun| PendingRead { column, at, blocks, begun };
         let device = self.device(column);
         let device = device.filter(|device| blocks <= device.geometry().max_transfer);
-        let device = device.ok_or(asked(None))?;
+        let device = device.ok_or(pending(None))?;
         let mut completion = device.submit(Command::Read { at, blocks });
         let outcome = (&mut completion).now_or_never();
         match outcome.map(|outcome| outcome.and_then(|reply| reply.payload(blocks))) {
@@ -59,15 +59,15 @@ pub(crate) trait MemberIo: Members {
                 self.record_answer(column, true);
                 Ok(payload)
             }
-            Some(Err(status)) => Err(asked(Some((device, Completion::ready(Err(status)))))),
-            None => Err(asked(Some((device, completion)))),
+            Some(Err(status)) => Err(pending(Some((device, Completion::ready(Err(status)))))),
+            None => Err(pending(Some((device, completion)))),
         }
     }
 
     /// Hints the drive of a member at the next read.
-    fn expect_read(&self, column: Column, at: ZoneAddress) {
+    fn hint_read(&self, column: Column, at: ZoneAddress) {
         if let Some(device) = self.device(column) {
-            device.expect_read(at);
+            device.hint_read(at);
         }
     }
 
@@ -75,8 +75,8 @@ pub(crate) trait MemberIo: Members {
     ///
     /// # Errors
     /// The drive's status; [`Status::DeviceGone`] if there is no drive.
-    async fn wait_for(self: &Rc<Self>, asked: Asked) -> Result<Payload, Status> {
-        let Asked { column, at, blocks, begun } = asked;
+    async fn finish_read(self: &Rc<Self>, pending: PendingRead) -> Result<Payload, Status> {
+        let PendingRead { column, at, blocks, begun } = pending;
         let Some((device, completion)) = begun else {
             return self.read_zone(column, at, blocks).await;
         };
@@ -191,7 +191,7 @@ const RESET_TRIES: u32 = 3;
 const FINISH_PAUSES: [Nanos; 2] = [Nanos::from_millis(50), Nanos::from_millis(800)];
 
 /// A read of a member that did not complete on submit.
-pub(crate) struct Asked {
+pub(crate) struct PendingRead {
     column: Column,
     at: ZoneAddress,
     blocks: BlockCount,

@@ -3,7 +3,6 @@
 mod descriptors;
 mod engine;
 mod fronts;
-mod gather;
 mod lifecycle;
 mod named;
 mod nvme_tcp;
@@ -11,6 +10,7 @@ mod options;
 mod orders;
 mod place;
 mod shards;
+mod startup_drives;
 mod stop;
 mod store;
 mod verbs;
@@ -36,12 +36,12 @@ use crate::zoned::find;
 use engine::{Engine, Prepared};
 use fronts::{Fronts, Places, look, start_servers, stop_servers};
 pub(crate) use fronts::{identity, start_ublk, stop_ublk, uri};
-use gather::gather;
 use lifecycle::{Lifecycle, summary};
 pub(crate) use named::{ConfigFile, VolumeTable};
 pub(crate) use options::{ByName, Served};
 use orders::orders;
 use shards::Others;
+use startup_drives::startup_drives;
 use stop::{Stop, end_if_stopped};
 pub(crate) use store::tell_report;
 use verbs::FrontVerb;
@@ -170,7 +170,7 @@ fn start(
     descriptors::raise_limit();
     let session = stop.session;
     let receivers = request.events.open()?;
-    let drives = gather(stop, request, output)?;
+    let drives = startup_drives(stop, request, output)?;
     if find(session, &drives)?.is_some() {
         let running = zoned::start(stop, request, places, &drives, output)?;
         return Ok(Started::Zones(running.with_receivers(receivers)));

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress};
 
-use crate::array::io::{Asked, MemberIo, is_answer};
+use crate::array::io::{MemberIo, PendingRead, is_answer};
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
@@ -146,14 +146,14 @@ pub(super) async fn gather_seen(
     let (mut answers, mut late) = (Vec::with_capacity(runs.len()), Vec::new());
     let mut first = 0;
     for (run, next) in runs.iter().zip(runs.iter().skip(1).map(Some).chain([None])) {
-        let asked = core.ask(run[0].column, run[0].at, BlockCount(blocks_of(run)));
+        let pending = core.submit_read(run[0].column, run[0].at, BlockCount(blocks_of(run)));
         // Pending reads are submitted first, so that they are in flight.
-        if let Some(payload) = asked.as_ref().ok().filter(|_| late.is_empty()) {
-            next.inspect(|next| core.expect_read(next[0].column, next[0].at));
+        if let Some(payload) = pending.as_ref().ok().filter(|_| late.is_empty()) {
+            next.inspect(|next| core.hint_read(next[0].column, next[0].at));
             (0..run.len()).for_each(|at| see(first + at, RawBlock { of: payload, at }));
         }
         first += run.len();
-        answers.push(asked.map_err(|asked| late.push(read_run(core, run, asked))).ok());
+        answers.push(pending.map_err(|pending| late.push(read_run(core, run, pending))).ok());
     }
     let mut late = join_all(late).await.into_iter();
     assert!(first == spots.len(), "{first} of {} blocks are read", spots.len());
@@ -177,8 +177,8 @@ enum RunAnswer {
     OneByOne(Vec<Result<Payload, Status>>),
 }
 
-async fn read_run(core: &Rc<Core>, run: &[Spot], asked: Asked) -> RunAnswer {
-    match core.wait_for(asked).await {
+async fn read_run(core: &Rc<Core>, run: &[Spot], pending: PendingRead) -> RunAnswer {
+    match core.finish_read(pending).await {
         Err(status) if run.len() > 1 && !status.is_fatal() => {
             mark(Mark::RunReadOneByOne);
             let alone = run.iter().map(|spot| core.read_zone(spot.column, spot.at, BlockCount(1)));

@@ -1,11 +1,11 @@
 //! The steps that a stream writer carries out, and the plan of a stripe.
 
-use crate::scheme::StripeId;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::PendingBlock;
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::class::Class;
 use crate::log::segment::lane::LaneId;
+use crate::scheme::StripeId;
 
 /// Most stripes in flight in one segment.
 pub(in crate::log) const STRIPES_IN_FLIGHT: u32 = 64;

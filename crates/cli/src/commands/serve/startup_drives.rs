@@ -29,7 +29,7 @@ const LOOKING: Nanos = Nanos::from_millis(100);
 ///
 /// # Errors
 /// If no drive is left, or a signal ends the wait.
-pub(super) fn gather(
+pub(super) fn startup_drives(
     stop: &Stop<'_>,
     request: &Served,
     output: &Output,
