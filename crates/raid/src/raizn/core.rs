@@ -10,7 +10,7 @@ use zoneweave_zoned::{Status, ZoneSet};
 
 use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
-use crate::array::format::numbers::{SegmentId, Sequence};
+use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::array::format::record::MemberState;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
@@ -113,7 +113,9 @@ impl State {
     fn snapshot(&self) -> Vec<ZonedBody> {
         let records = self.logical.iter().map(|zone| &zone.record);
         let known = records.filter(|record| {
-            record.generation > 0 || record.finished.is_some() || !record.junk.is_empty()
+            record.generation > Generation::NONE
+                || record.finished.is_some()
+                || !record.junk.is_empty()
         });
         let mut bodies = ZonedBody::of_zones(known.cloned());
         for (column, member) in self.array.scheme().iter().zip(&self.array.members) {

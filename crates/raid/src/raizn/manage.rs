@@ -68,7 +68,9 @@ impl Core {
             // It keeps the records that it replaces until the reset is durable.
             let relocated = logical.make_empty();
             state.logs.iter_mut().zip(relocated).for_each(|(log, gone)| log.relocated -= gone);
-            logical.record.generation += u64::from(!mutant(Mutant::ZonedGenerationKept));
+            if !mutant(Mutant::ZonedGenerationKept) {
+                logical.record.generation = logical.record.generation.next();
+            }
             logical.record.resetting = true;
         }
         if !mutant(Mutant::ZonedResetNotRecorded) {

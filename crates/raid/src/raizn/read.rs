@@ -10,6 +10,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::format::config::Checksums;
+use crate::array::format::numbers::Generation;
 use crate::array::io::MemberIo;
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
@@ -207,7 +208,7 @@ impl Core {
     pub(crate) fn verify(
         &self,
         zone: u32,
-        generation: u64,
+        generation: Generation,
         column: Column,
         at: u32,
         data: Bytes,

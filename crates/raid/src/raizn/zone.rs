@@ -12,6 +12,7 @@ use bytes::Bytes;
 use zoneweave_runtime::{Gate, Semaphore};
 use zoneweave_zoned::{Payload, Responder, ZonedDevice};
 
+use crate::array::format::numbers::Generation;
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::stripe::{Block, StripeBuffer};
 use crate::scheme::{Column, ColumnSet};
@@ -105,7 +106,7 @@ pub(crate) struct LogicalZone {
     /// What the superblock has of it.
     pub(crate) record: ZoneRecord,
     /// The generation that is durable: lower than the record's until a reset is.
-    pub(crate) recorded: u64,
+    pub(crate) recorded: Generation,
     /// Logical blocks submitted to the drives.
     pub(crate) submitted: u32,
     /// Logical blocks that completed.

@@ -85,14 +85,20 @@ impl Epoch {
 }
 
 number! {
-    /// The incarnation of a segment's zones, which all its blocks repeat: the sequence that was
-    /// assigned when the segment was opened.
+    /// The incarnation of zones, which all blocks in them repeat. For a segment it is the sequence
+    /// that was assigned when it was opened; for a zone of a zoned volume, the number of resets.
     Generation
 }
 
 impl Generation {
-    /// Below every assigned generation.
+    /// Below every generation of a segment, and that of a zone before its first reset.
     pub const NONE: Self = Self(0);
+
+    /// The generation after the next reset.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 
     /// The generation of a segment opened with this sequence.
     #[must_use]

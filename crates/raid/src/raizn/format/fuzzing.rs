@@ -10,6 +10,7 @@ use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES};
 
 use crate::array::format::config::{ArrayConfig, Checksums, VolumeKind, ZonedConfig};
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope};
+use crate::array::format::numbers::Generation;
 use crate::array::format::record::VolumeBody;
 use crate::raizn::format::body::{Mount, PublishedMount, RebuiltZones, ZoneRecords, ZonedBody};
 use crate::raizn::format::log_record::{LogHeader, LogKind};
@@ -84,12 +85,13 @@ fn metadata(bytes: &[u8]) {
 pub fn zoned_seeds() -> Vec<Vec<u8>> {
     let junk = |column, start, end| Junk { column: Column(column), start, end };
     let zone = ZoneRecord {
-        generation: 4,
+        generation: Generation(4),
         finished: Some(77),
         junk: vec![junk(0, 1, 5), junk(0, 9, 12), junk(3, 0, 1)],
         ..ZoneRecord::new(9)
     };
-    let resetting = ZoneRecord { generation: 5, resetting: true, ..ZoneRecord::new(10) };
+    let resetting =
+        ZoneRecord { generation: Generation(5), resetting: true, ..ZoneRecord::new(10) };
     let rebuilt = RebuiltZones { column: Column(1), first: 0, bits: vec![0xA5; 32] };
     let bodies = [
         ZonedBody::State,
@@ -103,11 +105,13 @@ pub fn zoned_seeds() -> Vec<Vec<u8>> {
     let kinds = [LogKind::Parity { parity: 1, end: 77, within: 5 }, LogKind::Relocated { at: 12 }];
     let headers = kinds.map(|kind| {
         let sums = vec![[1, 2], [3, 4]];
-        let header = LogHeader { zone: 4, generation: 2, mount: Mount(9), kind, sums };
+        let (generation, mount) = (Generation(2), Mount(9));
+        let header = LogHeader { zone: 4, generation, mount, kind, sums };
         selected(6, &header.encode(ARRAY)[Envelope::BYTES..])
     });
     let data = [7; BLOCK_BYTES];
-    let parity = BlockMetadata { sum: 5, zone: 3, generation: 9, block: 17, kind: Kind::Parity };
+    let (generation, kind) = (Generation(9), Kind::Parity);
+    let parity = BlockMetadata { sum: 5, zone: 3, generation, block: 17, kind };
     let sealed = parity.seal(Seed::of(ARRAY.0), &data);
     let block = selected(7, &[&sealed[..], &data].concat());
     bodies.chain(headers).chain([block]).collect()

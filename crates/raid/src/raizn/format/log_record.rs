@@ -25,6 +25,7 @@ use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::array::format::numbers::Generation;
 use crate::raizn::format::body::Mount;
 use crate::raizn::layout::UNIT_BLOCKS_MOST;
 
@@ -53,7 +54,7 @@ pub(crate) enum LogKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogHeader {
     pub(crate) zone: u32,
-    pub(crate) generation: u64,
+    pub(crate) generation: Generation,
     pub(crate) mount: Mount,
     pub(crate) kind: LogKind,
     /// For each block, its checksum and its data checksum.
@@ -140,7 +141,7 @@ impl LogHeader {
         let sums = raw.blocks_sums.iter().zip(&raw.data_sums).take(blocks);
         Ok(Self {
             zone: raw.zone.get(),
-            generation: raw.generation.get(),
+            generation: raw.generation.into(),
             mount: Mount(raw.mount.get()),
             kind,
             sums: sums.map(|(block, data)| [block.get(), data.get()]).collect(),
@@ -165,7 +166,8 @@ mod tests {
             [LogKind::Parity { parity: 1, end: 77, within: 5 }, LogKind::Relocated { at: 12 }];
         for kind in kinds {
             let sums = (0..16).map(|i| [i, i * 1000]).collect();
-            let header = LogHeader { zone: 4, generation: 2, mount: Mount(9), kind, sums };
+            let (generation, mount) = (Generation(2), Mount(9));
+            let header = LogHeader { zone: 4, generation, mount, kind, sums };
             let mut block = header.encode(array).to_vec();
             assert_eq!(LogHeader::decode(&block, array).as_ref(), Ok(&header));
             assert!(LogHeader::decode(&block, ArrayUuid([4; 16])).is_err());

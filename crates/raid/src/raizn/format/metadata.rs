@@ -21,6 +21,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_journal::Seed;
 
+use crate::array::format::numbers::Generation;
 use crate::scheme::Column;
 
 /// The kind of a block.
@@ -39,7 +40,7 @@ pub(crate) struct BlockMetadata {
     /// The data checksum, or the parity of several.
     pub(crate) sum: u32,
     pub(crate) zone: u32,
-    pub(crate) generation: u64,
+    pub(crate) generation: Generation,
     pub(crate) block: u32,
     pub(crate) kind: Kind,
 }
@@ -63,11 +64,17 @@ const COVERED: usize = size_of::<Raw>() - size_of::<U32>();
 
 /// The checksum of a data block.
 #[must_use]
-pub(crate) fn data_sum(seed: Seed, zone: u32, generation: u64, block: u32, data: &[u8]) -> u32 {
+pub(crate) fn data_sum(
+    seed: Seed,
+    zone: u32,
+    generation: Generation,
+    block: u32,
+    data: &[u8],
+) -> u32 {
     let mut whose = [0; 16];
     whose[..4].copy_from_slice(&zone.to_le_bytes());
     whose[4..8].copy_from_slice(&block.to_le_bytes());
-    whose[8..].copy_from_slice(&generation.to_le_bytes());
+    whose[8..].copy_from_slice(&generation.0.to_le_bytes());
     seed.checksum(&[&whose, data])
 }
 
@@ -75,14 +82,14 @@ impl BlockMetadata {
     /// That of a superblock record.
     #[must_use]
     pub(crate) fn of_superblock(record_sequence: u64, slot: Column) -> Self {
-        let (zone, generation) = (u32::from(slot.0), record_sequence);
+        let (zone, generation) = (u32::from(slot.0), Generation(record_sequence));
         Self { sum: 0, zone, generation, block: 0, kind: Kind::Superblock }
     }
 
     /// That of a block in the parity log.
     #[must_use]
     pub(crate) fn of_log(sequence: u64) -> Self {
-        Self { sum: 0, zone: 0, generation: sequence, block: 0, kind: Kind::ParityLog }
+        Self { sum: 0, zone: 0, generation: Generation(sequence), block: 0, kind: Kind::ParityLog }
     }
 
     /// Whether it is of a superblock record.
@@ -129,7 +136,7 @@ impl BlockMetadata {
         let found = Self {
             sum: raw.sum.get(),
             zone: raw.zone.get(),
-            generation: raw.generation.get(),
+            generation: raw.generation.into(),
             block: raw.block.get(),
             kind,
         };
@@ -154,8 +161,9 @@ mod tests {
         let seed = Seed::of([7; 16]);
         let mut block = vec![0x5A; BLOCK_BYTES];
         for kind in [Kind::Data, Kind::Parity, Kind::Superblock, Kind::ParityLog] {
-            let sum = data_sum(seed, 3, 9, 17, &block);
-            let meta = BlockMetadata { sum, zone: 3, generation: 9, block: 17, kind };
+            let sum = data_sum(seed, 3, Generation(9), 17, &block);
+            let generation = Generation(9);
+            let meta = BlockMetadata { sum, zone: 3, generation, block: 17, kind };
             let mut bytes = meta.seal(seed, &block).to_vec();
             assert_eq!(BlockMetadata::open(seed, &bytes, &block), Some(meta));
             for bit in 0..bytes.len() * 8 {

@@ -19,6 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::config::ArrayConfig;
+use crate::array::format::numbers::Generation;
 use crate::scheme::Column;
 
 const RESETTING: u8 = 1;
@@ -40,7 +41,7 @@ pub(crate) struct Junk {
 pub(crate) struct ZoneRecord {
     pub(crate) zone: u32,
     /// Resets of the zone.
-    pub(crate) generation: u64,
+    pub(crate) generation: Generation,
     /// The zone is empty, although some columns may still hold blocks of an earlier generation.
     pub(crate) resetting: bool,
     /// Blocks of a finished zone.
@@ -77,7 +78,7 @@ impl ZoneRecord {
     pub(crate) fn new(zone: u32) -> Self {
         Self {
             zone,
-            generation: 0,
+            generation: Generation::NONE,
             resetting: false,
             finished: None,
             by_volume: false,
@@ -137,7 +138,7 @@ impl ZoneRecord {
             (fits && in_order && end <= config.zone_capacity.0).then(|| junk.push(one))?;
             rest = after;
         }
-        let (generation, zone) = (raw.generation.get(), raw.zone.get());
+        let (generation, zone) = (Generation::from(raw.generation), raw.zone.get());
         let finished = (raw.flags & FINISHED != 0).then(|| raw.finished.get());
         let by_volume = raw.flags & BY_VOLUME != 0;
         let resetting = raw.flags & RESETTING != 0;
@@ -145,7 +146,7 @@ impl ZoneRecord {
             && (finished.is_some() || !by_volume)
             && !(resetting && (finished.is_some() || !junk.is_empty()))
             && zone < config.zones
-            && generation < NUMBER_LIMIT;
+            && generation.0 < NUMBER_LIMIT;
         let found = Self { zone, generation, resetting, finished, by_volume, junk };
         sane.then_some((found, rest))
     }

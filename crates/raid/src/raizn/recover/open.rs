@@ -333,7 +333,7 @@ fn zone_states(state: &State, zone_blocks: u32) -> Result<ZoneSet, ImportError> 
                 _ => ZoneState::Closed,
             },
             write_pointer: ZoneOffset(end),
-            resets: zone.record.generation,
+            resets: zone.record.generation.0,
             attributes: match zone.record.by_volume {
                 true => ZoneAttributes::FINISHED_BY_DRIVE,
                 false => ZoneAttributes::NONE,

@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use zoneweave_zoned::ZonedDevice;
 
+use crate::array::format::numbers::Generation;
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::instrument::marks::{Mark, mark};
@@ -103,7 +104,7 @@ impl Core {
     }
 
     /// Whether these generations of zones are durable.
-    fn are_recorded(&self, generations: &[(usize, u64)]) -> bool {
+    fn are_recorded(&self, generations: &[(usize, Generation)]) -> bool {
         let state = self.state.borrow();
         generations.iter().all(|(zone, generation)| state.logical[*zone].recorded >= *generation)
     }
@@ -197,7 +198,7 @@ impl Core {
 }
 
 /// The zones whose reset is not durable, with the generations that it begins.
-fn unrecorded_resets(state: &State) -> Vec<(usize, u64)> {
+fn unrecorded_resets(state: &State) -> Vec<(usize, Generation)> {
     let zones = state.logical.iter().enumerate();
     let mut all = state.logical.iter();
     let is_behind = all.all(|zone| zone.recorded <= zone.record.generation);
