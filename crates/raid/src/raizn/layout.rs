@@ -40,7 +40,7 @@ pub(crate) struct Layout {
 /// The place of a logical block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    pub(crate) stripe: u32,
+    pub(crate) stripe: StripeId,
     /// The number of its data unit in the stripe.
     pub(crate) role: Role,
     /// Its number in the unit.
@@ -122,38 +122,38 @@ impl Layout {
 
     /// The stripe of a logical block.
     #[must_use]
-    pub(crate) fn stripe_of(&self, block: u32) -> u32 {
-        block / self.stripe_blocks()
+    pub(crate) fn stripe_of(&self, block: u32) -> StripeId {
+        StripeId(block / self.stripe_blocks())
     }
 
     /// The first logical block of a stripe.
     #[must_use]
-    pub(crate) fn stripe_start(&self, stripe: u32) -> u32 {
-        stripe * self.stripe_blocks()
+    pub(crate) fn stripe_start(&self, stripe: StripeId) -> u32 {
+        stripe.0 * self.stripe_blocks()
     }
 
     /// The first column offset of a stripe.
     #[must_use]
-    pub(crate) fn row_start(&self, stripe: u32) -> u32 {
-        stripe * self.unit
+    pub(crate) fn row_start(&self, stripe: StripeId) -> u32 {
+        stripe.0 * self.unit
     }
 
     /// The stripe of a column offset.
     #[must_use]
-    pub(crate) fn stripe_at(&self, at: u32) -> u32 {
-        at / self.unit
+    pub(crate) fn stripe_at(&self, at: u32) -> StripeId {
+        StripeId(at / self.unit)
     }
 
     /// The column of a role in a stripe.
     #[must_use]
-    pub(crate) fn column_of(&self, zone: u32, stripe: u32, role: Role) -> Column {
-        self.scheme.column_of(role, StripeId(zone + stripe))
+    pub(crate) fn column_of(&self, zone: u32, stripe: StripeId, role: Role) -> Column {
+        self.scheme.column_of(role, StripeId(zone + stripe.0))
     }
 
     /// The role of a column in a stripe.
     #[must_use]
-    pub(crate) fn role_of(&self, zone: u32, stripe: u32, column: Column) -> Role {
-        self.scheme.role_of(column, StripeId(zone + stripe))
+    pub(crate) fn role_of(&self, zone: u32, stripe: StripeId, column: Column) -> Role {
+        self.scheme.role_of(column, StripeId(zone + stripe.0))
     }
 
     /// The roles of parity.

@@ -17,7 +17,7 @@ use crate::raizn::core::Core;
 use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
 use crate::raizn::layout::{Layout, Place};
 use crate::raizn::stripe::Block;
-use crate::scheme::{Column, Role};
+use crate::scheme::{Column, Role, StripeId};
 
 /// A read that a reset of the zone has to wait for, from its admission on.
 pub(crate) struct Reader {
@@ -240,7 +240,7 @@ impl Core {
     pub(crate) async fn reconstruct(
         self: &Rc<Self>,
         zone: u32,
-        stripe: u32,
+        stripe: StripeId,
         wanted: Role,
         within: Range<u32>,
     ) -> Vec<Option<Block>> {
@@ -283,7 +283,7 @@ impl Core {
     fn buffered(
         &self,
         zone: u32,
-        stripe: u32,
+        stripe: StripeId,
         role: Role,
         within: Range<u32>,
     ) -> Option<Vec<Block>> {
@@ -311,7 +311,7 @@ impl Core {
     pub(crate) fn is_right(
         &self,
         zone: u32,
-        stripe: u32,
+        stripe: StripeId,
         role: Role,
         within: u32,
         block: &Block,

@@ -27,7 +27,7 @@ use crate::raizn::layout::Layout;
 use crate::raizn::read::Reader;
 use crate::raizn::relocate::Relocated;
 use crate::raizn::stripe::{Block, StripeBuffer};
-use crate::scheme::{Column, ColumnSet, Role};
+use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
 /// Blocks of a column that are read at a time: 256 KiB.
 const BLOCKS_AT_A_TIME: u32 = 64;
@@ -154,14 +154,14 @@ impl Core {
         let reader = Reader::begin(self, zone);
         self.resets_before_ended(&reader).await?;
         let Some(mut batch) = self.read_batch(zone, first).await else { return Ok(None) };
-        let start = self.layout.row_start(batch.stripes.start);
+        let start = self.layout.row_start(StripeId(batch.stripes.start));
         let mut clean = vec![true; batch.stripes.len()];
         for column in self.layout.scheme().iter().filter(|column| !batch.lost.contains(*column)) {
             for (at, block) in (start..).zip(&mut batch.columns[column.index()]) {
                 if block.is_none() {
                     *block = self.look_again(scrub, column, at).await?;
                 }
-                let stripe = self.layout.stripe_at(at) - batch.stripes.start;
+                let stripe = self.layout.stripe_at(at).0 - batch.stripes.start;
                 clean[stripe as usize] &= block.is_some();
                 scrub.report.blocks += u64::from(block.is_some());
             }
@@ -171,7 +171,7 @@ impl Core {
         for (stripe, is_clean) in batch.stripes.clone().zip(clean) {
             // Parity of a stripe without some of its columns shows nothing.
             if is_clean && batch.lost.is_empty() {
-                self.compare_parity(&batch, stripe, scrub);
+                self.compare_parity(&batch, StripeId(stripe), scrub);
             }
         }
         Ok(Some(batch.stripes.end))
@@ -209,8 +209,8 @@ impl Core {
         if stripes.is_empty() {
             return None;
         }
-        assert!(stripes.end <= layout.stripe_of(layout.zone_blocks()), "stripes of the zone");
-        let (start, end) = (layout.row_start(stripes.start), layout.row_start(stripes.end));
+        assert!(stripes.end <= layout.stripe_of(layout.zone_blocks()).0, "stripes of the zone");
+        let [start, end] = [stripes.start, stripes.end].map(|at| layout.row_start(StripeId(at)));
         let reads = layout.scheme().iter().map(|column| async move {
             let last = self.column_end_of(zone, column, completed, is_finished).min(end);
             match lost.contains(column) || last <= start {
@@ -357,14 +357,14 @@ impl Core {
     }
 
     /// Compares the parity of a stripe whose blocks are all there.
-    fn compare_parity(&self, batch: &Batch, stripe: u32, scrub: &mut ZoneScrub<'_>) {
+    fn compare_parity(&self, batch: &Batch, stripe: StripeId, scrub: &mut ZoneScrub<'_>) {
         let (layout, zone) = (&self.layout, scrub.zone);
         let first = layout.stripe_start(stripe);
         let rest = (batch.completed - first).min(layout.stripe_blocks());
         if rest < layout.stripe_blocks() && !batch.is_finished {
             return;
         }
-        let at = layout.row_start(stripe) - layout.row_start(batch.stripes.start);
+        let at = layout.row_start(stripe) - layout.row_start(StripeId(batch.stripes.start));
         let there = |role: Role, within: u32| {
             let column = layout.column_of(zone, stripe, role);
             batch.columns[column.index()].get((at + within) as usize).cloned().flatten()

@@ -8,6 +8,7 @@ use zoneweave_erasure::Code;
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, zero_blocks};
 
 use crate::raizn::layout::Layout;
+use crate::scheme::StripeId;
 
 /// A block of data, and its data checksum (zero for volumes without checksums).
 #[derive(Clone, Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct Block {
 /// The data of one stripe, from its first block on.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeBuffer {
-    pub(crate) stripe: u32,
+    pub(crate) stripe: StripeId,
     /// By their number in the stripe.
     blocks: Vec<Block>,
 }
@@ -43,7 +44,7 @@ impl ParityBlocks {
 
 impl StripeBuffer {
     #[must_use]
-    pub(crate) fn new(stripe: u32) -> Self {
+    pub(crate) fn new(stripe: StripeId) -> Self {
         Self { stripe, blocks: Vec::new() }
     }
 

@@ -15,7 +15,7 @@ use zoneweave_zoned::{Payload, Responder, ZonedDevice};
 use crate::array::format::numbers::Generation;
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::stripe::{Block, StripeBuffer};
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::{Column, ColumnSet, StripeId};
 
 /// A write that was submitted to the drives.
 pub(crate) struct Operation {
@@ -213,12 +213,16 @@ impl LogicalZone {
 
     /// The buffer of a stripe, if its data is in memory.
     #[must_use]
-    pub(crate) fn stripe(&self, stripe: u32) -> Option<&StripeBuffer> {
+    pub(crate) fn stripe(&self, stripe: StripeId) -> Option<&StripeBuffer> {
         let first = self.stripes.front()?.stripe;
         let last = self.stripes.back()?.stripe;
         let held = self.stripes.len();
-        assert!((last - first) as usize + 1 == held, "stripes {first} to {last} in {held} buffers");
-        self.stripes.get(usize::try_from(stripe.checked_sub(first)?).expect("a small number"))
+        assert!(
+            (last.0 - first.0) as usize + 1 == held,
+            "stripes {first} to {last} in {held} buffers"
+        );
+        let at = stripe.0.checked_sub(first.0)?;
+        self.stripes.get(usize::try_from(at).expect("a small number"))
     }
 
     /// Forgets everything but the generation, for a reset. Returns how many blocks of each column

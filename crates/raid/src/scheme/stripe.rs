@@ -16,6 +16,12 @@ impl StripeId {
         Self(group.start + u32::from(position))
     }
 
+    /// The stripe after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
     /// Whether the stripe is in a group.
     #[must_use]
     pub fn is_in(self, group: &Range<u32>) -> bool {

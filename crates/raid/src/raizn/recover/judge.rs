@@ -24,7 +24,7 @@ use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
 use crate::raizn::recover::log_scan::LogRecord;
 use crate::raizn::stripe::{Block, StripeBuffer};
-use crate::scheme::{Column, Role};
+use crate::scheme::{Column, Role, StripeId};
 
 /// A column behind the last stripe that every member holds.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl ColumnTail {
 /// Partial parity at one place of a stripe's units.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Included {
-    stripe: u32,
+    stripe: StripeId,
     /// The block of each unit.
     within: u32,
     /// Data units that the parity includes, from the first one on.
@@ -65,7 +65,7 @@ pub(crate) struct PartialParity(BTreeMap<Included, BTreeMap<u8, Block>>);
 pub(crate) struct ZoneTail {
     pub(crate) zone: u32,
     /// The first stripe that a member lacks a block of.
-    pub(crate) first_stripe: u32,
+    pub(crate) first_stripe: StripeId,
     /// By slot.
     pub(crate) columns: Vec<ColumnTail>,
     pub(crate) parity: PartialParity,
@@ -99,7 +99,7 @@ impl PartialParity {
     }
 
     /// What parity of one place of a stripe's units includes, the most first.
-    fn included(&self, stripe: u32, within: u32) -> impl Iterator<Item = Included> {
+    fn included(&self, stripe: StripeId, within: u32) -> impl Iterator<Item = Included> {
         let of = |units| Included { stripe, within, units };
         self.0.range(of(0)..=of(u32::MAX)).rev().map(|(included, _)| *included)
     }
@@ -160,7 +160,7 @@ impl Core {
     fn chunks(
         &self,
         tail: &ZoneTail,
-        stripe: u32,
+        stripe: StripeId,
         within: u32,
         partial: Option<Included>,
     ) -> Vec<Option<Block>> {

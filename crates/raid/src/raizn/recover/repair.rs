@@ -173,7 +173,7 @@ impl Core {
         let stripe = layout.stripe_at(at);
         let within = at - layout.row_start(stripe);
         let first = readable.stripes.first().expect("the tail has a stripe").stripe;
-        let buffer = &readable.stripes[(stripe - first) as usize];
+        let buffer = &readable.stripes[(stripe.0 - first.0) as usize];
         let role = layout.role_of(zone, stripe, column);
         if layout.scheme().is_data(role) {
             let block = buffer.block(layout.in_stripe(role, within));

@@ -15,7 +15,7 @@ use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
 use crate::raizn::parity_log::LogWrite;
 use crate::raizn::stripe::{Block, StripeBuffer};
 use crate::raizn::zone::{ColumnWrite, Operation, PendingWrite};
-use crate::scheme::Column;
+use crate::scheme::{Column, StripeId};
 
 /// Blocks of one kind for consecutive places of a column.
 struct Placed<'a> {
@@ -51,7 +51,7 @@ impl Core {
         let mut next = start;
         while next < end {
             let stripe = self.layout.stripe_of(next);
-            let until = end.min(self.layout.stripe_start(stripe + 1));
+            let until = end.min(self.layout.stripe_start(stripe.next()));
             let part = &blocks[(next - start) as usize..(until - start) as usize];
             self.place_data(state, zone, next, part, &operation);
             self.buffer_stripe(state, zone, stripe, part);
@@ -62,10 +62,10 @@ impl Core {
     }
 
     /// Adds blocks to the buffer of their stripe.
-    fn buffer_stripe(&self, state: &mut State, zone: u32, stripe: u32, blocks: &[Block]) {
+    fn buffer_stripe(&self, state: &mut State, zone: u32, stripe: StripeId, blocks: &[Block]) {
         let stripes = &mut state.logical[zone as usize].stripes;
         if stripes.back().is_none_or(|last| last.stripe != stripe) {
-            let follows = stripes.back().is_none_or(|last| last.stripe + 1 == stripe);
+            let follows = stripes.back().is_none_or(|last| last.stripe.next() == stripe);
             assert!(follows, "stripe {stripe} does not follow");
             stripes.push_back(StripeBuffer::new(stripe));
         }

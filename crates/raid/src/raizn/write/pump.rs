@@ -73,18 +73,18 @@ impl Core {
                     logical.persisted
                 );
                 let last = layout.stripe_of(write.start + write.payload.blocks().0 - 1);
-                let in_flight = last - layout.stripe_of(logical.completed);
+                let in_flight = last.0 - layout.stripe_of(logical.completed).0;
                 if in_flight >= STRIPES_IN_FLIGHT && !logical.operations.is_empty() {
                     return Next::Nothing;
                 }
-                let stripes = last - layout.stripe_of(write.start) + 1;
+                let stripes = last.0 - layout.stripe_of(write.start).0 + 1;
                 let activation = write.activates().then_some(*number);
                 if !self.has_resources(state, activation, stripes) {
                     state.starved.insert(zone);
                     return Next::Nothing;
                 }
                 let logical = &mut state.logical[zone as usize];
-                let unflushed = last.saturating_sub(layout.stripe_of(logical.persisted));
+                let unflushed = last.0.saturating_sub(layout.stripe_of(logical.persisted).0);
                 if volatile
                     && unflushed >= self.unflushed_most()
                     && logical.completed > logical.persisted
