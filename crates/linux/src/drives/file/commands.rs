@@ -1,11 +1,14 @@
 //! The tasks that carry out admitted commands: reads, writes, resets and other changes of zones.
 
 use std::io;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use futures_util::future::join;
+use rustix::fs::{Advice, fadvise};
 use zoneweave_emulator::ZonePart;
+use zoneweave_emulator::media_format::HEADER_BYTES;
 use zoneweave_zoned::{
     AlignedBuffer, BLOCK_BYTES, BlockCount, OobKind, Payload, Reply, Status, ZoneAction,
     ZoneAddress, ZoneId, ZoneOffset, ZoneSet, zero_blocks,
@@ -14,7 +17,7 @@ use zoneweave_zoned::{
 use super::core::{Drive, Zone};
 use super::error::DriveFailure;
 use super::zone_queue::{Change, EntryId, Epoch, Kind, Queued, Ticket};
-use crate::drives::media::{Verdict, is_damage_again, verdict_of};
+use crate::drives::media::ReadError;
 
 impl Drive {
     pub(super) async fn read(
@@ -35,16 +38,24 @@ impl Drive {
             Err(_) if !self.examine() => return Err(Status::DeviceGone),
             Err(error) => error,
         };
-        match verdict_of(&error) {
-            Verdict::Damaged => Err(Status::UnrecoveredRead),
-            Verdict::Nothing => Err(Status::InternalError),
-            Verdict::Unclear => match self.load(at, blocks, written).await {
-                Ok(payload) => Ok(Reply::Read(payload)),
-                Err(_) if !self.examine() => Err(Status::DeviceGone),
-                Err(error) if is_damage_again(&error) => Err(Status::UnrecoveredRead),
-                Err(_) => Err(Status::InternalError),
-            },
+        let again = async || self.load(at, blocks, written).await;
+        let answers = async || self.examine() && self.load_header().await.is_ok();
+        match self.repeats.judge(&self.handle, error, again, answers).await {
+            Ok(payload) => Ok(Reply::Read(payload)),
+            Err(_) if !self.examine() => Err(Status::DeviceGone),
+            Err(ReadError::Damaged) => Err(Status::UnrecoveredRead),
+            Err(ReadError::Unanswered(_)) => Err(Status::InternalError),
         }
+    }
+
+    /// Reads the header, which was readable at opening, from the disk below the file.
+    async fn load_header(&self) -> io::Result<()> {
+        let header = AlignedBuffer::zeroed(BlockCount::of_data_bytes(HEADER_BYTES));
+        // The page cache would answer for a disk that is gone. A file system without advice may
+        // still do so; the repetitions alone count then.
+        let length = NonZeroU64::new(HEADER_BYTES as u64);
+        let _ = fadvise(&self.file, 0, length, Advice::DontNeed);
+        self.ring.read_exact_at(&self.file, header, HEADER_BYTES, 0).await.map(drop)
     }
 
     /// Reads parts of several zones, each after the entry that it depends on.

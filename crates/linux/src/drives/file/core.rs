@@ -16,6 +16,7 @@ use super::sync::Syncs;
 use super::tickets::Tickets;
 use super::zone_queue::{Change, EntryId, Kind, Queued, Ticket, ZoneQueue};
 use crate::drives::access::Access;
+use crate::drives::media::Repeats;
 use crate::ring::{Descriptor, Ring};
 
 /// How often a drive looks whether its file is still there.
@@ -36,6 +37,7 @@ pub(super) struct Drive {
     zones: Vec<Zone>,
     pub(super) tickets: Tickets,
     pub(super) syncs: Syncs,
+    pub(super) repeats: Repeats,
     failure: RefCell<Option<Rc<DriveFailure>>>,
 }
 
@@ -87,6 +89,7 @@ impl Drive {
             zones: opened.records.iter().map(zone).collect(),
             tickets: Tickets::default(),
             syncs: Syncs::default(),
+            repeats: Repeats::default(),
             failure: RefCell::default(),
         }
     }

@@ -22,7 +22,7 @@ use super::report::Layout;
 use super::status::{Tried, is_of_host, of_kernel};
 use crate::drives::access::Access;
 use crate::drives::inflight::{DriveLoss, InFlight, Watched, watch};
-use crate::drives::media::{Verdict, is_damage_again, verdict_of};
+use crate::drives::media::{ReadError, Repeats, Verdict, verdict_of};
 use crate::host::worker::Worker;
 use crate::ring::{Descriptor, Ring};
 use crate::sys::blkzoned::{ReportedZone, ZoneRange};
@@ -59,6 +59,7 @@ pub(super) struct Core {
     zones: Vec<Zone>,
     worker: Worker<Call, io::Result<Vec<ReportedZone>>>,
     inflight: InFlight,
+    repeats: Repeats,
 }
 
 impl Core {
@@ -86,6 +87,7 @@ impl Core {
             zones: opened.zones.iter().map(zone).collect(),
             worker,
             inflight: InFlight::new(handle),
+            repeats: Repeats::default(),
         });
         handle.spawn("drive watch", watch(handle.clone(), Rc::downgrade(&core)));
         Ok(core)
@@ -213,26 +215,36 @@ impl Core {
         let written = BlockCount(info.write_pointer.0.saturating_sub(at.offset.0));
         if written >= blocks {
             return match verdict_of(&error) {
-                Verdict::Unclear => Ok(vec![self.load_again(at, blocks).await?]),
+                Verdict::Unclear => Ok(vec![self.load_again(at, blocks, error).await?]),
                 Verdict::Damaged | Verdict::Nothing => Err(status),
             };
         }
         let mut data = Vec::new();
         if written.0 > 0 {
-            data.push(self.load_again(at, written).await?);
+            data.push(match self.load(at, written).await {
+                Ok(read) => read,
+                Err(error) => self.load_again(at, written, error).await?,
+            });
         }
         data.push(zero_blocks(BlockCount(blocks.0 - written.0)));
         Ok(data)
     }
 
-    /// Reads blocks once more, after the drive has answered something else: the way to it is there,
-    /// and what fails again is about the blocks.
-    async fn load_again(&self, at: ZoneAddress, blocks: BlockCount) -> Result<Bytes, Status> {
-        let loaded = self.load(at, blocks).await;
-        loaded.map_err(|error| match self.failed(Tried::Read, &error) {
-            Status::DeviceGone => Status::DeviceGone,
-            _ if is_damage_again(&error) => Status::UnrecoveredRead,
-            status => status,
+    /// Repeats a read that has failed, if the error is unclear. Zone reports tell whether the way
+    /// to the drive is there.
+    async fn load_again(
+        &self,
+        at: ZoneAddress,
+        blocks: BlockCount,
+        error: io::Error,
+    ) -> Result<Bytes, Status> {
+        let again = async || self.load(at, blocks).await;
+        let answers = async || self.look(at.zone).await.is_ok();
+        let judged = self.repeats.judge(&self.handle, error, again, answers).await;
+        judged.map_err(|error| match error {
+            _ if !self.is_there() => Status::DeviceGone,
+            ReadError::Damaged => Status::UnrecoveredRead,
+            ReadError::Unanswered(error) => of_kernel(Tried::Read, &error),
         })
     }
 
