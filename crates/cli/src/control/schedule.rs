@@ -2,8 +2,10 @@
 //!
 //! The time of the next scrub follows from the scrubs on record alone, so a restart neither repeats
 //! nor forgets one. Each array has an offset of its own: the arrays of a machine, or of many that
-//! were started together, do not all begin at once. There is no time zone: times are UTC, so that a
-//! change of the clock by an hour moves no scrub.
+//! were started together, do not all begin at once. An array without a scrub on record has an
+//! offset within the whole period, counted from 1970: its first scrub is put off by no restart, and
+//! the arrays of a machine remain spread over the period. There is no time zone: times are UTC, so
+//! that a change of the clock by an hour moves no scrub.
 
 use std::time::Duration;
 
@@ -23,6 +25,13 @@ const JITTER_MOST: u64 = 12 * HOUR;
 
 /// Time after the begin of a scrub that was interrupted, or failed, to the next attempt.
 const AGAIN: u64 = HOUR;
+
+/// The longest time after the first scrub of an array was due in which a start still begins it. A
+/// machine that runs each day, at whatever hours, misses no first scrub.
+const LATE: u64 = DAY;
+
+/// The time after a time of the week in which a scrub that was interrupted begins again: a night.
+const WINDOW: u64 = 6 * HOUR;
 
 /// Days of the week; 1970 began on a Thursday.
 const DAYS: [&str; 7] = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"];
@@ -67,21 +76,36 @@ impl Schedule {
     /// a clock that was ahead must not put scrubs off for years.
     pub(crate) fn next(self, runs: &[ScrubRun], started_s: u64, now_s: u64, of: ArrayUuid) -> u64 {
         let past = runs.iter().rev().find(|run| run.begun_s <= now_s);
-        let Some(last) = past else { return started_s.min(now_s) };
+        let Some(last) = past else { return self.first(started_s.min(now_s), of) };
         if !matches!(last.result, ScrubResult::Complete | ScrubResult::Incomplete) {
-            return last.begun_s.saturating_add(AGAIN);
+            return self.again(last.begun_s.saturating_add(AGAIN), now_s, of);
         }
         let jitter = self.jitter(of);
         match self {
             Self::Every(seconds) => last.begun_s.saturating_add(seconds).saturating_add(jitter),
             Self::Weekly(offset) => {
                 // The first time of the week that the last scrub is not the one of.
-                let since = last.begun_s.saturating_sub(jitter);
-                let week = since.saturating_sub(offset) / WEEK * WEEK + offset;
-                let next = if week > since { week } else { week.saturating_add(WEEK) };
-                next.saturating_add(jitter)
+                from_phase(last.begun_s.saturating_add(1), offset + jitter, WEEK)
             }
         }
+    }
+
+    /// When the first scrub of an array begins whose server started at `started_s`.
+    fn first(self, started_s: u64, of: ArrayUuid) -> u64 {
+        let (late, phase, period) = match self {
+            Self::Every(seconds) => (LATE.min(seconds / 10), mixed(of) % seconds.max(1), seconds),
+            Self::Weekly(offset) => (WINDOW, offset + self.jitter(of), WEEK),
+        };
+        from_phase(started_s.saturating_sub(late), phase, period)
+    }
+
+    /// When a scrub that did not end is repeated: from `after_s` on, in a window after a time of
+    /// the week if there is one.
+    fn again(self, after_s: u64, now_s: u64, of: ArrayUuid) -> u64 {
+        let Self::Weekly(offset) = self else { return after_s };
+        let begins = after_s.max(now_s);
+        let next = from_phase(begins.saturating_sub(WINDOW), offset + self.jitter(of), WEEK);
+        if next <= begins { after_s } else { next }
     }
 
     /// The offset of an array: a tenth of the time between scrubs at most.
@@ -90,12 +114,22 @@ impl Schedule {
             Self::Every(seconds) => (seconds / 10).min(JITTER_MOST),
             Self::Weekly(_) => HOUR,
         };
-        // FNV-1a: UUIDs of shards differ in the last byte alone.
-        let mixed = array.0.iter().fold(0xCBF2_9CE4_8422_2325_u64, |mixed, byte| {
-            (mixed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
-        });
-        (mixed >> 16) % most.max(1)
+        mixed(array) % most.max(1)
     }
+}
+
+/// A number of an array by FNV-1a: UUIDs of shards differ in the last byte alone.
+fn mixed(array: ArrayUuid) -> u64 {
+    let mixed = array.0.iter().fold(0xCBF2_9CE4_8422_2325_u64, |mixed, byte| {
+        (mixed ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3)
+    });
+    mixed >> 16
+}
+
+/// The first time from `from_s` on that is a whole number of periods after `phase`.
+fn from_phase(from_s: u64, phase: u64, period: u64) -> u64 {
+    let periods = from_s.saturating_sub(phase).div_ceil(period.max(1));
+    phase.saturating_add(periods.saturating_mul(period))
 }
 
 #[cfg(test)]
@@ -149,13 +183,11 @@ mod tests {
             let runs = [last, run(1031 * DAY, result)];
             assert_eq!(next(&runs, 1032 * DAY), 1031 * DAY + HOUR);
         }
-        // An array without any is overdue.
-        assert_eq!(next(&[], 5 * DAY), 5 * DAY);
         // The clock was ahead during a scrub, or at the start: the run before counts, or none.
         let future = run(9000 * DAY, ScrubResult::Complete);
         assert_eq!(next(&[last, future], 1035 * DAY), 1030 * DAY + jitter);
-        assert_eq!(next(&[future], 1035 * DAY), 1035 * DAY);
-        assert_eq!(next(&[], 9000 * DAY), 2000 * DAY);
+        assert_eq!(next(&[future], 1035 * DAY), next(&[], 1035 * DAY));
+        assert_eq!(next(&[], 9000 * DAY), next(&[], 2000 * DAY));
     }
 
     #[test]
@@ -175,6 +207,55 @@ mod tests {
         assert!(schedule.next(&[run(due, ScrubResult::Complete)], late, late, ARRAY) < late);
         assert_eq!(next(late), sunday(106) + jitter);
         assert_eq!(next(0), 3 * DAY + 2 * HOUR + jitter);
+    }
+
+    /// All arrays of a machine without a scrub on record began theirs at its start.
+    #[test]
+    fn first_scrubs_are_spread_over_the_period_and_no_restart_puts_them_off() {
+        let schedule = Schedule::Every(30 * DAY);
+        let first =
+            |array: u8, started| schedule.next(&[], started, 2000 * DAY, ArrayUuid([array; 16]));
+        let day_of = |array| first(array, 1001 * DAY) / DAY - 1000;
+        let mut days: Vec<_> = (0..60).map(day_of).collect();
+        days.sort_unstable();
+        // From a day before the start on.
+        assert!(days[0] < 4 && days[59] > 27 && days[59] <= 31, "{days:?}");
+        days.dedup();
+        assert!(days.len() > 20, "{days:?}");
+        for array in 0..60 {
+            let due = first(array, 1001 * DAY);
+            // The server starts at this hour of each day.
+            for hour in [1, 12, 23] {
+                let starts = || (1000..1040).map(|day| day * DAY + hour * HOUR);
+                let mut before = starts().filter(|start| (1001 * DAY..=due).contains(start));
+                assert!(before.all(|start| first(array, start) == due));
+                let after = starts().find(|start| *start > due);
+                assert_eq!(first(array, after.unwrap()), due);
+            }
+        }
+        let Ok(weekly) = parse_schedule("sun 02:00") else { panic!("a schedule") };
+        let due = (700 * 7 + 3) * DAY + 2 * HOUR + weekly.jitter(ARRAY);
+        for started in [due - 6 * DAY, due, due + 5 * HOUR] {
+            assert_eq!(weekly.next(&[], started, started, ARRAY), due);
+        }
+        assert_eq!(weekly.next(&[], due + 7 * HOUR, due + 7 * HOUR, ARRAY), due + WEEK);
+    }
+
+    /// A scrub that a restart had interrupted began anew on a working day.
+    #[test]
+    fn an_interrupted_scrub_begins_again_in_the_night_of_its_week_or_in_the_next() {
+        let Ok(schedule) = parse_schedule("sun 02:00") else { panic!("a schedule") };
+        let due = (700 * 7 + 3) * DAY + 2 * HOUR + schedule.jitter(ARRAY);
+        let next = |begun, now| schedule.next(&[run(begun, ScrubResult::Running)], now, now, ARRAY);
+        for now in [due + 10, due + HOUR, due + 5 * HOUR] {
+            assert_eq!(next(due, now), due + HOUR);
+        }
+        for now in [due + 7 * HOUR, due + 3 * DAY, due + WEEK - 1] {
+            assert_eq!(next(due, now), due + WEEK);
+        }
+        assert!(next(due, due + WEEK) <= due + WEEK);
+        // One that was ordered at another time.
+        assert_eq!(next(due + 2 * DAY, due + 2 * DAY + HOUR), due + WEEK);
     }
 
     #[test]

@@ -7,11 +7,22 @@ use serde_json::Value;
 
 use crate::common::{MEMBERS, Place, Server};
 
-const DAY: u64 = 86_400;
+const HOUR: u64 = 3600;
+const DAY: u64 = 24 * HOUR;
 
-fn serve(place: &Place, drives: &str) -> Server {
-    let words = format!("serve nbd {drives} --socket unix:s.sock --scrub 30d --without any");
-    place.start(&words, "nbdinfo '")
+fn serve(place: &Place, drives: &str, schedule: &str) -> Server {
+    let mut command =
+        place.command(&format!("serve nbd {drives} --socket unix:s.sock --without any"));
+    command.args(["--scrub", schedule]);
+    place.starting(command).until("nbdinfo '")
+}
+
+/// The time of the week three hours ago, at which the first scrub of an array is still due.
+fn three_hours_ago() -> String {
+    let then = now() - 3 * HOUR;
+    // 1970 began on a Thursday.
+    let day = ["thu", "fri", "sat", "sun", "mon", "tue", "wed"][(then / DAY % 7) as usize];
+    format!("{day} {:02}:{:02}", then % DAY / HOUR, then % HOUR / 60)
 }
 
 /// The scrubs on record, the newest first.
@@ -33,15 +44,17 @@ fn now() -> u64 {
 #[test]
 fn an_array_is_scrubbed_when_it_is_due_and_not_again_after_a_restart() {
     let place = Place::with_array();
-    let server = serve(&place, MEMBERS);
+    let schedule = three_hours_ago();
+    let server = serve(&place, MEMBERS, &schedule);
     let done = |scrubs: &[Value]| scrubs.iter().any(|scrub| scrub["result"] == "complete");
     while !done(&history(&place)) {}
     let begun = history(&place)[0]["begun_s"].as_u64().unwrap();
     let due = next(&place);
-    assert!((begun + 30 * DAY..begun + 31 * DAY).contains(&due), "{begun} {due}");
+    let hours_ago = begun + 7 * DAY - due;
+    assert!((2 * HOUR..=3 * HOUR + 120).contains(&hours_ago), "{begun} {due}");
     place.run("array status d/drive0").exits(0).says("scrub complete").says("next scrub 2");
     server.stop();
-    let server = serve(&place, MEMBERS);
+    let server = serve(&place, MEMBERS, &schedule);
     assert_eq!(next(&place), due);
     assert_eq!(history(&place).len(), 1);
     server.stop();
@@ -52,7 +65,7 @@ fn an_array_is_scrubbed_when_it_is_due_and_not_again_after_a_restart() {
 #[test]
 fn a_scrub_that_is_due_waits_for_missing_members() {
     let place = Place::with_array();
-    let server = serve(&place, "d/drive0 d/drive1 d/drive2");
+    let server = serve(&place, "d/drive0 d/drive1 d/drive2", &three_hours_ago());
     assert!(next(&place) <= now(), "it is due");
     // The first look at the schedule is over.
     place.run("--json events d/drive0").exits(0);
