@@ -91,7 +91,7 @@ impl Servers {
         let nvme_tcp = self.nvme_tcp.as_ref();
         let hosts = nvme_tcp.map_or(NvmeTcpStatus::default(), NvmeTcpServer::status);
         let remote = nbd.connections as u64 + hosts.controllers as u64;
-        let clients = remote + u64::from(machine.connected);
+        let clients = remote + u64::from(machine.connected) + file.handles as u64;
         let local = ublk.requests + machine.requests + file.requests;
         (clients, nbd.requests + hosts.requests + local)
     }

@@ -50,6 +50,14 @@ impl ZonedFronts {
     }
 }
 
+/// A file store on the volume.
+struct HeldStore {
+    /// Where it is served.
+    uris: Vec<String>,
+    /// Counts its clients.
+    clients: Box<dyn Fn() -> usize>,
+}
+
 /// A zoned volume in service, with its drives and its front ends.
 pub(crate) struct ZonedService {
     ring: Ring,
@@ -61,8 +69,8 @@ pub(crate) struct ZonedService {
     /// Drives that were not members at the start.
     others: Vec<OtherDrive>,
     fronts: RefCell<ZonedFronts>,
-    /// Where the file store on the volume is served; none if there is none.
-    store: OnceCell<Vec<String>>,
+    /// The file store on the volume that is served, if there is one.
+    store: OnceCell<HeldStore>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
     /// One replacement at a time, so that none fills a slot that another one has filled.
@@ -115,15 +123,16 @@ impl ZonedService {
     }
 
     /// The volume holds a file store that is served: only that changes its zones.
-    pub(crate) fn holds_store(&self, uris: Vec<String>) {
+    pub(crate) fn holds_store(&self, uris: Vec<String>, clients: impl Fn() -> usize + 'static) {
         assert!(!uris.is_empty(), "a served store has a socket");
-        assert!(self.store.set(uris).is_ok(), "a server starts once");
+        let store = HeldStore { uris, clients: Box::new(clients) };
+        assert!(self.store.set(store).is_ok(), "a server starts once");
     }
 
     /// Registers the front ends and their addresses.
     pub(crate) fn adopt(&self, fronts: ZonedFronts, exports: Vec<String>) {
         self.fronts.replace(fronts);
-        let store = self.store.get().into_iter().flatten().cloned();
+        let store = self.store.get().into_iter().flat_map(|store| store.uris.iter().cloned());
         let first = self.exports.set(exports.into_iter().chain(store).collect());
         assert!(first.is_ok(), "a server starts once");
     }
@@ -181,7 +190,7 @@ impl ZonedService {
         if command.changes() {
             self.refuse_used()?;
         }
-        if let Some(socket) = self.store.get().and_then(|uris| uris.first())
+        if let Some(socket) = self.store.get().and_then(|store| store.uris.first())
             && command.changes()
         {
             return Err(CliError::HoldsStore { socket: socket.clone() });
@@ -226,10 +235,11 @@ impl ZonedService {
     /// The array's status, with these drives.
     fn status_with(&self, slots: &[Option<SlotDrive>]) -> ArrayStatus {
         let (disk, hosts) = self.fronts.borrow().status();
+        let of_store = self.store.get().map_or(0, |store| (store.clients)());
         let front_ends = FrontEnds {
             uptime_ns: self.handle.now().since(self.started).0,
             exports: self.exports.get().cloned().unwrap_or_default(),
-            clients: hosts.controllers as u64,
+            clients: (hosts.controllers + of_store) as u64,
             requests: disk.requests + hosts.requests,
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),

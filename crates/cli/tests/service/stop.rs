@@ -1,5 +1,7 @@
 //! `array stop`: servers end in order, with success, and their drives are free then.
 
+use std::os::unix::net::UnixStream;
+
 use rustix::process::Signal;
 
 use crate::common::{MEMBERS, Place, pattern};
@@ -70,6 +72,19 @@ fn shards_zoned_volumes_and_their_stores_are_stopped_as_one() {
     place.run(&format!("fs mkfs {store}")).exits(0);
     let server = place.serve_store(&store);
     place.run("array stop d/drive1").exits(0).says("z: stopped");
+    server.ends();
+    // A database that has the store open lost it without a word.
+    let server = place.serve_store(&format!("{store} --socket unix:st.sock"));
+    let database = UnixStream::connect(place.path("st.sock")).unwrap();
+    let clients = || {
+        let shown = place.run("--json array status d/drive0").exits(0).document("array-status");
+        shown["server"]["clients"].as_u64().unwrap()
+    };
+    while clients() == 0 {}
+    place.run("array stop z").exits(4).complains("in use by 1 clients").complains("--force");
+    drop(database);
+    while clients() > 0 {}
+    place.run("array stop z").exits(0);
     server.ends();
 }
 

@@ -110,7 +110,22 @@ impl Filesystem for OneFile {
 
     fn open(&self, _: &fuser::Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
         let flags = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        self.mailbox.opened();
         reply.opened(FileHandle(0), flags);
+    }
+
+    fn release(
+        &self,
+        _: &fuser::Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.mailbox.released();
+        reply.ok();
     }
 
     fn read(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,6 +18,8 @@ pub(super) struct Mailbox {
     inside: Mutex<Inside>,
     room: Condvar,
     event: OwnedFd,
+    /// Open handles of the file.
+    handles: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -42,7 +45,25 @@ impl Mailbox {
     pub(super) fn new() -> io::Result<(Self, OwnedFd)> {
         let event = event()?;
         let told = event.try_clone()?;
-        Ok((Self { inside: Mutex::default(), room: Condvar::new(), event }, told))
+        let (inside, room, handles) = Default::default();
+        Ok((Self { inside, room, event, handles }, told))
+    }
+
+    /// Counts a handle that was opened.
+    pub(super) fn opened(&self) {
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a handle that was released. One that nobody has opened counts for nothing: the
+    /// thread that reads requests must not end.
+    pub(super) fn released(&self) {
+        let fewer = |handles: usize| handles.checked_sub(1);
+        let _ = self.handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
+    }
+
+    /// Open handles of the file: processes that have it open, or map it, and loop devices.
+    pub(super) fn handles(&self) -> usize {
+        self.handles.load(Ordering::Relaxed)
     }
 
     fn inside(&self) -> MutexGuard<'_, Inside> {

@@ -27,6 +27,8 @@ const SHUTDOWN_TIME: Nanos = Nanos::from_secs(10);
 /// Counters of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FuseStatus {
+    /// Open handles of the file.
+    pub handles: usize,
     /// Requests for data answered since the start.
     pub requests: u64,
     /// Those of them answered with an error.
@@ -181,7 +183,11 @@ impl FuseServer {
     /// Counters since the start.
     #[must_use]
     pub fn status(&self) -> FuseStatus {
-        FuseStatus { requests: self.shared.requests.get(), failed: self.shared.failed.get() }
+        FuseStatus {
+            handles: self.shared.mailbox.handles(),
+            requests: self.shared.requests.get(),
+            failed: self.shared.failed.get(),
+        }
     }
 
     /// Waits until somebody unmounts the file.

@@ -108,6 +108,12 @@ impl StoreServer {
         }
     }
 
+    /// The number of connected clients, for as long as the server lives; none afterwards.
+    pub fn connections(&self) -> impl Fn() -> usize + 'static {
+        let clients = Rc::downgrade(&self.shared.clients);
+        move || clients.upgrade().map_or(0, |clients| clients.count())
+    }
+
     /// Stops accepting, answers all requests that were read, and closes every connection.
     pub async fn shutdown(self) {
         self.shared.clients.shutdown(self.listeners).await;

@@ -98,6 +98,11 @@ impl ServedStore {
         &self.uris
     }
 
+    /// The number of its clients, for as long as it is served.
+    pub(super) fn clients(&self) -> impl Fn() -> usize + 'static {
+        self.server.connections()
+    }
+
     /// Answers the requests that were read, and closes the store.
     pub(super) async fn stop(self) {
         self.server.shutdown().await;

@@ -184,7 +184,7 @@ pub(super) fn start(
         None => hints(disk.as_ref(), &drives),
     };
     if let Some(store) = &store {
-        service.holds_store(store.uris().to_vec());
+        service.holds_store(store.uris().to_vec(), store.clients());
     }
     service.note(What::Started { exports: exports.clone() });
     service.adopt(ZonedFronts { disk, nvme_tcp }, exports);

@@ -124,8 +124,9 @@ fn who_still_has_the_file_open_gets_errors() {
         file.write_all_at(&[7; 4096], 0).unwrap();
         file
     });
-    if let Some((file, _, gone)) = served {
+    if let Some((file, status, gone)) = served {
         assert!(!gone);
+        assert_eq!(status.handles, 1);
         assert!(file.read_at(&mut [0; 10], 0).is_err());
         assert!(file.write_all_at(&[8; 10], 0).is_err());
     }
