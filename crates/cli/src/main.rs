@@ -15,8 +15,10 @@
 //! * [`metrics`]: the metrics of served arrays, for Prometheus.
 //! * [`control`]: the control socket of a server, both ends.
 //!
+//! * [`queue`]: a thread with a bounded queue, for messages and events.
+//!
 //! Files import downwards: `arguments`, `commands`, `metrics`, `start`, `control`, `events`,
-//! `conditions`, `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
+//! `conditions`, `status`, `session`, `drives`, `output`, `queue`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost; 7 a scrub is incomplete. `array status --check`: 0 healthy,
@@ -37,6 +39,7 @@ mod job;
 mod memory;
 mod metrics;
 mod output;
+mod queue;
 mod ranges;
 mod session;
 mod shards;
@@ -75,6 +78,7 @@ fn main() -> ExitCode {
         }
     };
     let output = Output::new(&arguments.globals);
+    let _last = LastMessages(&output);
     let exit = match commands::run(arguments.verb, &output) {
         Ok(exit) => exit,
         Err(error) => {
@@ -83,4 +87,13 @@ fn main() -> ExitCode {
         }
     };
     if output.failed() && exit == Exit::Done { Exit::Failed.into() } else { exit.into() }
+}
+
+/// Writes the last messages at the end of the process, also when it panics.
+struct LastMessages<'a>(&'a Output);
+
+impl Drop for LastMessages<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

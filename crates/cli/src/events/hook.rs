@@ -6,16 +6,13 @@
 //!
 //! Fault model: the program may hang, fail, write much, or leave children behind. Its process group
 //! is killed when it ends, or after a minute. It inherits neither the blocked signals nor the
-//! descriptors of the server; its output goes to the server's standard error, and a
-//! failure is told there.
+//! descriptors of the server; its output goes to the server's standard error. A failure is a
+//! message of the server.
 
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,6 +21,8 @@ use zoneweave_linux::start_afresh;
 
 use super::Event;
 use crate::error::CliError;
+use crate::output::Output;
+use crate::queue::Queue;
 
 /// Events that may wait for the program.
 const WAITING: usize = 64;
@@ -39,61 +38,39 @@ const LOOKING: Duration = Duration::from_millis(10);
 
 /// A program that is run for events.
 pub(crate) struct Hook {
-    /// `None` once this is dropped.
-    queue: Option<SyncSender<Told>>,
-    /// Disconnected when the thread ends.
-    ended: Mutex<Receiver<()>>,
-    /// Events that the program has missed since it was told last.
-    missed: AtomicU64,
-}
-
-/// An event for the program.
-struct Told {
-    event: Event,
-    /// Events before it that it has missed.
-    missed: u64,
+    queue: Queue<Event>,
+    output: Output,
 }
 
 impl Hook {
+    /// Failures of the program are messages of `output`.
+    ///
     /// # Errors
     /// If there is no such program, or no thread for it.
-    pub(crate) fn new(program: &Path) -> Result<Self, CliError> {
-        let program = find(program)?;
-        let (queue, told) = sync_channel::<Told>(WAITING);
-        let (ends, ended) = sync_channel::<()>(1);
-        let run = move || {
-            for told in told {
-                if let Err(reason) = run(&program, &told, TIME) {
-                    let program = program.display();
-                    // There is no other place to report it.
-                    let _ = writeln!(io::stderr(), "{program} failed for an event: {reason}");
-                }
+    pub(crate) fn new(program: &Path, output: &Output) -> Result<Self, CliError> {
+        let (program, failures) = (find(program)?, output.clone());
+        let queue = Queue::start("events", WAITING, move |event, missed| {
+            if let Err(reason) = run(&program, &event, missed, TIME) {
+                let program = program.display();
+                failures.log_line(format_args!("{program} failed for an event: {reason}"));
             }
-            drop(ends);
-        };
-        let thread = thread::Builder::new().name("events".to_owned()).spawn(run);
-        thread.map_err(|error| CliError::System { action: "start a thread for events", error })?;
-        Ok(Self { queue: Some(queue), ended: Mutex::new(ended), missed: AtomicU64::new(0) })
+        });
+        let queue = queue
+            .map_err(|error| CliError::System { action: "start a thread for events", error })?;
+        Ok(Self { queue, output: output.clone() })
     }
 
     /// Queues an event for the program, which misses it if too many wait.
     pub(crate) fn tell(&self, event: &Event) {
-        let queue = self.queue.as_ref().expect("the queue lives as long as this");
-        let missed = self.missed.swap(0, Ordering::Relaxed);
-        let told = Told { event: event.clone(), missed };
-        if let Err(TrySendError::Full(_)) = queue.try_send(told) {
-            self.missed.fetch_add(missed + 1, Ordering::Relaxed);
-        }
+        self.queue.put(event.clone());
     }
 }
 
 impl Drop for Hook {
     /// Lets the program hear what waits, for [`LAST_TIME`] at most.
     fn drop(&mut self) {
-        self.queue = None;
-        let ended = self.ended.get_mut().expect("nobody locks it");
-        if ended.recv_timeout(LAST_TIME) == Err(RecvTimeoutError::Timeout) {
-            let _ = writeln!(io::stderr(), "the program for events still runs; not waiting for it");
+        if !self.queue.end(LAST_TIME) {
+            self.output.log_line("the program for events still runs; not waiting for it");
         }
     }
 }
@@ -108,9 +85,8 @@ fn find(program: &Path) -> Result<PathBuf, CliError> {
     found.map_err(|error| CliError::EventProgram { path: program.to_owned(), error })
 }
 
-/// Runs the program for an event; the error says why it failed.
-fn run(program: &Path, told: &Told, time: Duration) -> Result<(), String> {
-    let Told { event, missed } = told;
+/// Runs the program for an event, before which it has missed others; the error says why it failed.
+fn run(program: &Path, event: &Event, missed: u64, time: Duration) -> Result<(), String> {
     let mut command = Command::new(program);
     command
         .env("ZONEWEAVE_EVENT", event.what.word())
@@ -180,6 +156,10 @@ mod tests {
         path
     }
 
+    fn quiet() -> Output {
+        Output::for_programs()
+    }
+
     fn event(what: What) -> Event {
         let log = EventLog::new("vol0");
         log.note(what);
@@ -195,7 +175,7 @@ mod tests {
              $ZONEWEAVE_DRIVE >> {0}; cat >> {0}; echo >> {0}",
             written.display()
         );
-        let hook = Hook::new(&script(folder.path(), &text)).unwrap();
+        let hook = Hook::new(&script(folder.path(), &text), &quiet()).unwrap();
         let lost = What::Lost { place: Place::new(2, "d/drive2"), bytes: 4096 };
         hook.tell(&event(lost));
         hook.tell(&event(What::ReclaimEased));
@@ -218,26 +198,25 @@ mod tests {
         let text = "hang() { while [ -e HANG ]; do sleep 0.01; done; }\nhang & hang";
         let text = text.replace("HANG", &hang.display().to_string());
         let hangs = script(folder.path(), &text);
-        let told = Told { event: event(What::Stopping), missed: 0 };
-        let killed = run(&hangs, &told, Duration::from_millis(50)).unwrap_err();
+        let stopping = event(What::Stopping);
+        let killed = run(&hangs, &stopping, 0, Duration::from_millis(50)).unwrap_err();
         assert!(killed.contains("killed"), "{killed}");
-        let hook = Hook::new(&hangs).unwrap();
+        let hook = Hook::new(&hangs, &quiet()).unwrap();
         for _ in 0..WAITING + 10 {
             hook.tell(&event(What::Stopping));
         }
         // The thread may have taken one.
-        assert!(hook.missed.load(Ordering::Relaxed) >= 9);
+        assert!(hook.queue.dropped() >= 9);
         fs::remove_file(hang).unwrap();
     }
 
     #[test]
     fn failures_say_why() {
         let folder = tempfile::tempdir().unwrap();
-        let told = Told { event: event(What::Stopping), missed: 0 };
         let fails = script(folder.path(), "exit 3");
-        assert_eq!(run(&fails, &told, TIME).unwrap_err(), "exit code 3");
+        assert_eq!(run(&fails, &event(What::Stopping), 0, TIME).unwrap_err(), "exit code 3");
         let gone = folder.path().join("gone");
-        let refused = Hook::new(&gone).err().unwrap().to_string();
+        let refused = Hook::new(&gone, &quiet()).err().unwrap().to_string();
         assert!(refused.contains("--on-event"), "{refused}");
     }
 }

@@ -176,8 +176,9 @@ impl EventOptions {
     ///
     /// # Errors
     /// If the program cannot be run, or syslog cannot be reached.
-    pub(crate) fn open(&self) -> Result<Receivers, CliError> {
-        let hook = self.on_event.as_deref().map(Hook::new).transpose()?.map(Arc::new);
+    pub(crate) fn open(&self, output: &Output) -> Result<Receivers, CliError> {
+        let hook = self.on_event.as_deref().map(|program| Hook::new(program, output));
+        let hook = hook.transpose()?.map(Arc::new);
         let syslog = self.syslog.then(syslog::Syslog::connect).transpose()?.map(Arc::new);
         Ok(Receivers { journal: syslog::is_journal(), hook, syslog })
     }

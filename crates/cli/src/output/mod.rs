@@ -17,7 +17,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::exit::Exit;
-use background::Background;
+use crate::queue::Queue;
 use globals::{Color, Globals};
 
 /// The version of every JSON document.
@@ -36,7 +36,7 @@ pub(crate) struct Output {
     /// Whether the reader of standard output is gone.
     unread: Arc<AtomicBool>,
     /// Writes messages, once the process serves.
-    background: Arc<OnceLock<Background>>,
+    background: Arc<OnceLock<Queue<String>>>,
 }
 
 /// Emphasis of a word.
@@ -91,12 +91,26 @@ impl Output {
     /// # Errors
     /// If there is no thread for it.
     pub(crate) fn go_to_background(&self) -> Result<(), CliError> {
-        let started = Background::start(io::stderr());
+        let started = background::start(io::stderr());
         let background = started
             .map_err(|error| CliError::System { action: "start a thread for messages", error })?;
         // Set once: a process serves once.
         let _ = self.background.set(background);
         Ok(())
+    }
+
+    /// Waits until the thread has written the messages so far, for a limited time; those that
+    /// follow are lost. Call it at the end of the process, also of one that panics: its other
+    /// threads may keep the output for ever.
+    pub(crate) fn end(&self) {
+        let limit = if std::thread::panicking() {
+            background::LAST_TIME_OF_PANIC
+        } else {
+            background::LAST_TIME
+        };
+        if let Some(background) = self.background.get() {
+            let _written_or_not = background.end(limit);
+        }
     }
 
     /// The same with a prefix for messages.
@@ -238,7 +252,7 @@ impl Output {
 
     fn to_stderr(&self, line: impl Display) {
         match self.background.get() {
-            Some(background) => background.write(line.to_string()),
+            Some(background) => background.put(line.to_string()),
             // There is no other place to report a failure.
             None => drop(writeln!(io::stderr().lock(), "{line}")),
         }

@@ -169,7 +169,7 @@ fn start(
 ) -> Result<Started, CliError> {
     descriptors::raise_limit();
     let session = stop.session;
-    let receivers = request.events.open()?;
+    let receivers = request.events.open(output)?;
     let drives = startup_drives(stop, request, output)?;
     if find(session, &drives)?.is_some() {
         let running = zoned::start(stop, request, places, &drives, output)?;

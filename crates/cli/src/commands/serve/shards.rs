@@ -175,11 +175,13 @@ impl Drop for Others {
 }
 
 /// Ends the process if the thread panics.
-struct Fatal;
+struct Fatal<'a>(&'a Output);
 
-impl Drop for Fatal {
+impl Drop for Fatal<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
+            // The end of the process drops nothing of other threads.
+            self.0.end();
             // The exit code of a panic in the main thread.
             std::process::exit(101);
         }
@@ -211,7 +213,7 @@ fn run(
     going: &Receiver<()>,
     pulse: &Pulse,
 ) -> Result<(), CliError> {
-    let _fatal = Fatal;
+    let _fatal = Fatal(output);
     // If the receiver is gone, another shard failed first.
     let tell = |news| drop(telling.send(news));
     let started = start(order, output, tell, going, pulse);
