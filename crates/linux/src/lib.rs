@@ -31,4 +31,4 @@ pub use memory_device::MemoryDevice;
 pub use remote::{DeviceLink, Mailbox, RemoteDevice};
 pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};
 pub use socket::{stranger_at, try_connect};
-pub use sys::child::start_afresh;
+pub use sys::child::FreshChild;

@@ -10,14 +10,14 @@
 //! message of the server.
 
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
-use zoneweave_linux::start_afresh;
+use rustix::process::{Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
+use zoneweave_linux::FreshChild;
 
 use super::Event;
 use crate::error::CliError;
@@ -87,31 +87,25 @@ fn find(program: &Path) -> Result<PathBuf, CliError> {
 
 /// Runs the program for an event, before which it has missed others; the error says why it failed.
 fn run(program: &Path, event: &Event, missed: u64, time: Duration) -> Result<(), String> {
-    let mut command = Command::new(program);
-    command
-        .env("ZONEWEAVE_EVENT", event.what.word())
-        .env("ZONEWEAVE_LEVEL", event.level.word())
-        .env("ZONEWEAVE_ARRAY", &event.array)
-        .env("ZONEWEAVE_TEXT", &event.text)
-        .env("ZONEWEAVE_TIME", crate::format::time(event.time_ns))
-        .env("ZONEWEAVE_MISSED", missed.to_string())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::from(io::stderr()))
-        .process_group(0);
-    start_afresh(&mut command).map_err(|error| error.to_string())?;
+    let mut variables = vec![
+        ("ZONEWEAVE_EVENT", event.what.word().into()),
+        ("ZONEWEAVE_LEVEL", event.level.word().into()),
+        ("ZONEWEAVE_ARRAY", event.array.clone().into()),
+        ("ZONEWEAVE_TEXT", event.text.clone().into()),
+        ("ZONEWEAVE_TIME", crate::format::time(event.time_ns).into()),
+        ("ZONEWEAVE_MISSED", missed.to_string().into()),
+    ];
     let place = event.what.place();
-    if let Some(place) = &place {
-        command.env("ZONEWEAVE_SLOT", place.slot.to_string());
-    }
-    if let Some(drive) = place.and_then(|place| place.drive) {
-        command.env("ZONEWEAVE_DRIVE", drive);
-    }
-    let mut child = command.spawn().map_err(|error| error.to_string())?;
+    variables.extend(place.as_ref().map(|it| ("ZONEWEAVE_SLOT", it.slot.to_string().into())));
+    let drive = place.and_then(|place| place.drive);
+    variables.extend(drive.map(|drive| ("ZONEWEAVE_DRIVE", drive.into())));
+    let child = FreshChild::spawn(program.as_os_str(), &variables);
+    let mut child = child.map_err(|error| error.to_string())?;
     // An event fits the buffer of a pipe. A program may end without reading it.
-    if let Some(mut input) = child.stdin.take() {
+    if let Some(mut input) = child.take_input() {
         let _ = serde_json::to_writer(&mut input, event);
     }
-    let status = wait(&mut child, time).map_err(|error| error.to_string())?;
+    let status = wait(child, time).map_err(|error| error.to_string())?;
     match status {
         None => Err(format!("it was killed, as it ran for {} s", time.as_secs())),
         Some(status) if status.success() => Ok(()),
@@ -123,9 +117,9 @@ fn run(program: &Path, event: &Event, missed: u64, time: Duration) -> Result<(),
 }
 
 /// The end of a process; `None` if it was killed after `time`.
-fn wait(child: &mut Child, time: Duration) -> io::Result<Option<ExitStatus>> {
+fn wait(child: FreshChild, time: Duration) -> io::Result<Option<ExitStatus>> {
     let end = Instant::now() + time;
-    let leader = Pid::from_child(child);
+    let leader = child.pid();
     loop {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
         let has_ended = waitid(WaitId::Pid(leader), options)?.is_some();

@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use super::result::check;
+use super::result::{check, check_number};
 
 /// A set of signals.
 pub(crate) fn set_of(signals: &[libc::c_int]) -> io::Result<libc::sigset_t> {
@@ -22,10 +22,7 @@ pub(crate) fn set_of(signals: &[libc::c_int]) -> io::Result<libc::sigset_t> {
 /// Changes the mask of this thread.
 fn mask(how: libc::c_int, set: &libc::sigset_t) -> io::Result<()> {
     // SAFETY: `set` is an initialised signal set, and the old mask is not requested.
-    match unsafe { libc::pthread_sigmask(how, set, std::ptr::null_mut()) } {
-        0 => Ok(()),
-        error => Err(io::Error::from_raw_os_error(error)),
-    }
+    check_number(unsafe { libc::pthread_sigmask(how, set, std::ptr::null_mut()) })
 }
 
 /// Blocks `signals` for this thread and returns a descriptor from which they are read.
