@@ -1,8 +1,9 @@
 //! The contents of a drive, and the consent to overwrite them.
 
-use std::io::{self, BufRead, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
+use clap::Args;
 use serde::Serialize;
 use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_raid::array::start::membership::MembershipRecord;
@@ -12,7 +13,7 @@ use zoneweave_zoned::ZonedDeviceExt;
 use super::foreign::foreign;
 use super::membership::membership_of;
 use super::paths::same_file;
-use crate::error::CliError;
+use crate::error::{CliError, LifecycleError};
 use crate::format;
 use crate::output::Output;
 use crate::session::NamedDrive;
@@ -88,6 +89,42 @@ pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, Cli
     let zones = named.drive.report().await.map_err(failed)?;
     let written = zones.iter().filter(|info| holds_something(info)).count();
     Ok(if written > 0 { ours(format!("{written} written zones")) } else { None })
+}
+
+/// The options of a verb that erases drives.
+#[derive(Args)]
+pub(crate) struct Erasure {
+    /// Print what would be erased, and erase nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Erase it without asking
+    #[arg(long)]
+    yes: bool,
+}
+
+impl Erasure {
+    /// Has the operator agree, by typing `name`, unless `--yes` was given. `what` would be
+    /// destroyed, and `warnings` say so at length.
+    ///
+    /// # Errors
+    /// If something else is typed, or nobody is there to type.
+    pub(crate) fn agree(
+        &self,
+        name: &str,
+        what: String,
+        warnings: impl IntoIterator<Item = String>,
+        output: &Output,
+    ) -> Result<(), CliError> {
+        assert!(!self.dry_run, "a dry run erases nothing");
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() || output.json() {
+            return Err(LifecycleError::NotAgreed { what }.into());
+        }
+        warnings.into_iter().for_each(|warning| output.warning(warning));
+        confirm(name)
+    }
 }
 
 /// Asks the operator to retype the name.

@@ -3,7 +3,6 @@
 //! The drive is locked meanwhile: one that a server has, that is mounted, or that another program
 //! has opened for itself is refused.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -15,7 +14,7 @@ use zoneweave_raid::log::recover::records::erase_alone;
 use zoneweave_raid::raizn;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneState, ZonedDeviceExt};
 
-use crate::drives::consent::{confirm, holdings};
+use crate::drives::consent::{Erasure, holdings};
 use crate::drives::membership::membership_of;
 use crate::error::{CliError, LifecycleError};
 use crate::exit::Exit;
@@ -27,12 +26,8 @@ use crate::session::{Access, NamedDrive, Session, refuse_worse_way};
 pub(crate) struct Wipe {
     /// Drive to erase
     drive: PathBuf,
-    /// Print what would be erased, and erase nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Erase it without asking
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    erasure: Erasure,
     /// Erase a member of an array too, which the array then misses
     #[arg(long)]
     force: bool,
@@ -62,14 +57,16 @@ pub(crate) fn run(request: &Wipe, output: &Output) -> Result<Exit, CliError> {
         let (name, uuid) = (record.config.name.clone(), record.config.array.to_string());
         return Err(LifecycleError::IsMember { label: named.label, name, uuid }.into());
     }
-    let planned = plan(&session, &named, request.dry_run)?;
-    if request.dry_run || planned.holds.is_none() {
+    let planned = plan(&session, &named, request.erasure.dry_run)?;
+    if request.erasure.dry_run || planned.holds.is_none() {
         output.result("drive-wipe", &planned, |output| tell(&planned, output));
         return Ok(Exit::Done);
     }
-    if !request.yes {
-        agree(&planned, output)?;
-    }
+    let Wiped { drive, holds, written_bytes, .. } = &planned;
+    let (holds, written) = (holds.as_deref().unwrap_or("nothing"), bytes(*written_bytes));
+    let what = format!("{drive}: {holds} ({written})");
+    let warning = format!("{drive} holds {holds} ({written}), which will be erased");
+    request.erasure.agree(drive, what, [warning], output)?;
     erase(&session, &named, record.as_ref())?;
     output.result("drive-wipe", &planned, |output| tell(&planned, output));
     Ok(Exit::Done)
@@ -105,18 +102,6 @@ fn tell(wiped: &Wiped, output: &Output) {
             "{read_only_zones} zones are read-only, and keep their contents"
         ));
     }
-}
-
-/// Has the operator agree.
-fn agree(planned: &Wiped, output: &Output) -> Result<(), CliError> {
-    let Wiped { drive, holds, written_bytes, .. } = planned;
-    let (holds, written) = (holds.as_deref().unwrap_or("nothing"), bytes(*written_bytes));
-    if !io::stdin().is_terminal() || output.json() {
-        let what = format!("{drive}: {holds} ({written})");
-        return Err(LifecycleError::NotAgreed { what }.into());
-    }
-    output.warning(format_args!("{drive} holds {holds} ({written}), which will be erased"));
-    confirm(drive)
 }
 
 fn erase(

@@ -3,8 +3,6 @@
 //! All members are marked before the first is erased, so that an array which is interrupted in
 //! between does not start with those that are left, and can be destroyed by the same command again.
 
-use std::io::{self, IsTerminal};
-
 use clap::Args;
 use futures_util::future::join_all;
 use serde::Serialize;
@@ -17,7 +15,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 use super::configured::tell_configured;
 use super::target::Target;
 use super::whole::{OneArray, Whole};
-use crate::drives::consent::confirm;
+use crate::drives::consent::Erasure;
 use crate::error::{CliError, LifecycleError};
 use crate::exit::Exit;
 use crate::format::{bytes, table};
@@ -29,12 +27,8 @@ use crate::start::refuse_full_disk;
 pub(crate) struct Destroy {
     #[command(flatten)]
     target: Target,
-    /// Print what would be erased, and erase nothing
-    #[arg(long)]
-    dry_run: bool,
-    /// Destroy it without asking
-    #[arg(long)]
-    yes: bool,
+    #[command(flatten)]
+    erasure: Erasure,
     /// Destroy it although drives are missing, or cannot be written: they keep their superblocks
     #[arg(long)]
     force: bool,
@@ -68,7 +62,7 @@ struct Erased {
 pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let paths = request.target.drives(&session)?;
-    let whole = match request.dry_run {
+    let whole = match request.erasure.dry_run {
         true => Whole::open(&session, &paths, Access::Look)?,
         false => Whole::lock(&session, &paths)?,
     };
@@ -76,15 +70,12 @@ pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliErr
     if let Some(what) = whole.absent().filter(|_| !request.force && !whole.is_marked()) {
         return Err(LifecycleError::Absent { name: whole.name, what }.into());
     }
-    let planned = plan(&session, &whole, request.dry_run)?;
-    if request.dry_run {
+    let planned = plan(&session, &whole, request.erasure.dry_run)?;
+    if request.erasure.dry_run {
         output.result("array-destroy", &planned, |output| tell(&planned, output));
         return Ok(Exit::Done);
     }
-    assert!(!planned.dry_run, "a dry run ends before the first mark");
-    if !request.yes {
-        agree(&planned, output)?;
-    }
+    agree(request, &planned, output)?;
     if !request.force {
         refuse_full(&whole)?;
     }
@@ -146,18 +137,14 @@ fn tell(planned: &Destroyed, output: &Output) {
 }
 
 /// Has the operator agree.
-fn agree(planned: &Destroyed, output: &Output) -> Result<(), CliError> {
-    if !io::stdin().is_terminal() || output.json() {
-        let Destroyed { name, written_bytes, drives, .. } = planned;
-        let (count, written) = (drives.len(), bytes(*written_bytes));
-        let what = format!("array {name} with its {count} drives ({written} on media)");
-        return Err(LifecycleError::NotAgreed { what }.into());
-    }
-    let Destroyed { name, drives, .. } = planned;
-    for Erased { drive, written_bytes, .. } in drives {
-        output.warning(format_args!("{drive}: {} will be erased", bytes(*written_bytes)));
-    }
-    confirm(name)
+fn agree(request: &Destroy, planned: &Destroyed, output: &Output) -> Result<(), CliError> {
+    let Destroyed { name, written_bytes, drives, .. } = planned;
+    let (count, written) = (drives.len(), bytes(*written_bytes));
+    let what = format!("array {name} with its {count} drives ({written} on media)");
+    let warning = |erased: &Erased| {
+        format!("{}: {} will be erased", erased.drive, bytes(erased.written_bytes))
+    };
+    request.erasure.agree(name, what, drives.iter().map(warning), output)
 }
 
 /// Refuses drives in files that have no space for the mark, before the first is marked.
