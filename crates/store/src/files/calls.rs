@@ -60,62 +60,56 @@ impl Client {
     }
 
     pub(super) async fn extents(&self, path: &str) -> Result<Vec<ExtentStatus>, Failure> {
-        let request = |after| Request::Extents { path: path.to_owned(), after };
-        let entries: Vec<ExtentEntry> = self.paged(request, EXTENTS_MOST).await?;
+        let request =
+            |all: &[ExtentEntry]| Request::Extents { path: path.to_owned(), after: all.len() };
+        let entries = self.paged(request, |all, _| all.len() < EXTENTS_MOST).await?;
         Ok(entries.into_iter().map(Into::into).collect())
     }
 
     pub(super) async fn zones(&self) -> Result<Vec<ZoneStatus>, Failure> {
-        let entries: Vec<ZoneEntry> =
-            self.paged(|after| Request::Zones { after }, ZONES_MOST).await?;
+        let request = |all: &[ZoneEntry]| Request::Zones { after: all.len() };
+        let entries = self.paged(request, |all, _| all.len() < ZONES_MOST).await?;
         let status = entries.iter().map(ZoneEntry::status);
         status.collect::<Option<_>>().ok_or_else(|| self.nonsense())
     }
 
-    /// All entries of a kind, of which a reply has a part; at most so many.
+    pub(super) async fn list(&self, path: &str) -> Result<Vec<(String, Metadata)>, Failure> {
+        let name = |entry: &Entry| entry.name.clone();
+        let request =
+            |all: &[Entry]| Request::List { path: path.to_owned(), after: all.last().map(name) };
+        // Names that ascend end some time.
+        let follows =
+            |all: &[Entry], next: &Entry| all.last().is_none_or(|last| last.name < next.name);
+        let entries = self.paged(request, follows).await?;
+        let listed = entries.into_iter().map(|Entry { name, stat }| Ok((name, stat.metadata()?)));
+        listed.collect()
+    }
+
+    /// All entries of a kind, of which a reply has a part: `request` asks for those behind the
+    /// entries so far, and `follows` is whether an entry may come next.
     async fn paged<E: DeserializeOwned>(
         &self,
-        request: impl Fn(usize) -> Request,
-        most: usize,
+        request: impl Fn(&[E]) -> Request,
+        follows: impl Fn(&[E], &E) -> bool,
     ) -> Result<Vec<E>, Failure> {
         let mut all: Vec<E> = Vec::new();
         loop {
-            let (Reply::Entries { more }, data) =
-                self.call(request(all.len()), Bytes::new()).await?
+            let (Reply::Entries { more }, data) = self.call(request(&all), Bytes::new()).await?
             else {
                 return Err(self.nonsense());
             };
             let entries: Vec<E> = serde_json::from_slice(&data).map_err(|_| self.nonsense())?;
-            if (more && entries.is_empty()) || all.len() + entries.len() > most {
+            if more && entries.is_empty() {
                 return Err(self.nonsense());
             }
-            all.extend(entries);
+            for entry in entries {
+                if !follows(&all, &entry) {
+                    return Err(self.nonsense());
+                }
+                all.push(entry);
+            }
             if !more {
                 return Ok(all);
-            }
-        }
-    }
-
-    pub(super) async fn list(&self, path: &str) -> Result<Vec<(String, Metadata)>, Failure> {
-        let mut listed: Vec<(String, Metadata)> = Vec::new();
-        loop {
-            let after = listed.last().map(|(name, _)| name.clone());
-            let request = Request::List { path: path.to_owned(), after };
-            let (Reply::Entries { more }, data) = self.call(request, Bytes::new()).await? else {
-                return Err(self.nonsense());
-            };
-            let entries: Vec<Entry> = serde_json::from_slice(&data).map_err(|_| self.nonsense())?;
-            let follows = |entries: &[Entry], last: Option<&(String, Metadata)>| {
-                entries.first().zip(last).is_none_or(|(first, last)| first.name > last.0)
-            };
-            if (more && entries.is_empty()) || !follows(&entries, listed.last()) {
-                return Err(self.nonsense());
-            }
-            for Entry { name, stat } in entries {
-                listed.push((name, stat.metadata()?));
-            }
-            if !more {
-                return Ok(listed);
             }
         }
     }
