@@ -42,12 +42,25 @@ pub(crate) enum LifecycleError {
     )]
     NotAgreed { what: String },
     #[error(
-        "{}; nothing was erased, but the array is marked and does not start again: repeat this, or destroy \
-         the other drives with --force", problems.join("; ")
+        "{}; nothing was changed: repair these drives, or destroy the others with --force",
+        problems.join("; ")
     )]
-    NotMarked { problems: Vec<String> },
-    #[error("{}; all other drives were erased", problems.join("; "))]
-    NotErased { problems: Vec<String> },
+    Unmarkable { problems: Vec<String> },
+    #[error(
+        "{}; nothing was erased. {}", problems.join("; "), match marked.is_empty() {
+            true => "No drive is marked, and the array is as it was".to_owned(),
+            false => format!(
+                "{} marked to be erased, and the array does not start again: repeat this, or destroy the \
+                 marked drives with --force", are(marked)
+            ),
+        }
+    )]
+    NotMarked { marked: Vec<String>, problems: Vec<String> },
+    #[error(
+        "{}; {} erased. Repeat this, or erase what can be erased of a drive that is left: `zoneweave drive \
+         wipe --force DRIVE`", problems.join("; "), are(erased)
+    )]
+    NotErased { erased: Vec<String>, problems: Vec<String> },
     #[error(
         "{label} is a member of array {name} ({uuid}), which would lose it: `zoneweave array destroy` erases \
          all members; repeat with --force to erase this drive alone"
@@ -78,6 +91,7 @@ impl LifecycleError {
             | Self::Served { .. }
             | Self::Stranger { .. }
             | Self::Absent { .. }
+            | Self::Unmarkable { .. }
             | Self::NotAgreed { .. }
             | Self::IsMember { .. }
             | Self::NotBlank { .. }
@@ -86,5 +100,14 @@ impl LifecycleError {
             Self::NoSpare { .. } => Exit::NotFound,
             Self::NotMarked { .. } | Self::NotErased { .. } | Self::NotWiped { .. } => Exit::Failed,
         }
+    }
+}
+
+/// The drives, and the verb that fits their number.
+fn are(drives: &[String]) -> String {
+    match drives {
+        [] => "no drive is".to_owned(),
+        [one] => format!("{one} is"),
+        _ => format!("{} are", drives.join(", ")),
     }
 }

@@ -143,6 +143,23 @@ fn a_drive_left_behind_makes_no_second_array_of_its_name() {
     place.run("array destroy vol0 --search d --search e --yes").exits(4).complains("UUID");
 }
 
+/// Each half of a mirror was started without the other. Nothing could destroy the array.
+#[test]
+fn an_array_of_two_histories_is_destroyed_by_force_only() {
+    let place = Place::with_drives();
+    place.run("array create m d/drive0 d/drive1 --level raid1 --size max").exits(0);
+    for drive in ["d/drive0", "d/drive1"] {
+        place.serve(&format!("{drive} --force")).stop();
+    }
+    let before = media(&place);
+    place.run("array destroy d/drive0 d/drive1 --yes").complains("two histories");
+    let shown = place.run("array destroy d/drive0 d/drive1 --force --dry-run").exits(0);
+    shown.says("m would be destroyed").says("d/drive0").says("d/drive1");
+    assert!(media(&place) == before, "nothing was written");
+    place.run("array destroy d/drive0 d/drive1 --force --yes").exits(0).says("m destroyed");
+    place.run("array create m d/drive0 d/drive1 --level raid1 --size max").exits(0);
+}
+
 #[test]
 fn shards_and_zoned_volumes_are_destroyed_whole() {
     let place = Place::with_drives();

@@ -46,7 +46,7 @@ pub use findings::{Mismatch, ScrubReport};
 pub use format::fuzzing;
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{
-    Survey, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
+    Survey, check_markable, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
 };
 pub use recover::unread::{Unread, UnreadPart};
 pub use replace::{ReplaceError, check_fit};

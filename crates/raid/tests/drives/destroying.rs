@@ -10,7 +10,9 @@ use zoneweave_raid::array::repair::destroy::DestroyError;
 use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::ArrayUuid;
-use zoneweave_raid::log::recover::records::{erase_destroyed, mark_destroyed, read_records};
+use zoneweave_raid::log::recover::records::{
+    check_markable, erase_alone, erase_destroyed, mark_destroyed, read_records,
+};
 use zoneweave_raid::log::{AssemblyError, MemberHealth, OpenError, OpenOptions};
 use zoneweave_runtime::{Handle, Random};
 use zoneweave_zoned::{Status, ZoneAction, ZoneState, ZonedDeviceExt};
@@ -136,8 +138,9 @@ fn a_drive_that_cannot_be_erased_keeps_its_mark_to_the_last() {
     let uuid = uuid_of(&array);
     let resets = Selector::next(CommandKind::Manage(ZoneAction::Reset));
     for skipped in 0.. {
-        let fault = resets.clone().after(skipped);
-        array.drives[1].inject(fault, FaultAction::Fail(Status::InternalError));
+        // What follows fails too: the second attempt passes over a single failure.
+        let faults = resets.clone().after(skipped).always();
+        array.drives[1].inject(faults, FaultAction::Fail(Status::InternalError));
         let executor = executor();
         let done = executor.run(destroy(&array, uuid, &executor.handle()));
         drop(executor);
@@ -149,6 +152,53 @@ fn a_drive_that_cannot_be_erased_keeps_its_mark_to_the_last() {
         assert!(records(&array)[1].as_ref().unwrap().is_destroyed, "after {skipped} resets");
     }
     assert!(records(&array).iter().all(Option::is_none));
+}
+
+/// The first zone that could not be reset kept all later ones from being erased, for good.
+#[test]
+fn a_zone_that_cannot_be_reset_leaves_the_others_erased() {
+    let array = array();
+    let uuid = uuid_of(&array);
+    let (drive, executor) = (&array.drives[1], executor());
+    let device = attach(drive, &executor.handle());
+    let written = || {
+        let zones = executor.run(device.report()).unwrap();
+        let written = zones.into_iter().filter(|info| info.state != ZoneState::Empty);
+        written.map(|info| info.zone).collect::<Vec<_>>()
+    };
+    let scanned = || executor.run(read_records(&*device)).unwrap();
+    executor.run(mark_destroyed(&*device, uuid)).unwrap();
+    let of_mark = scanned().scan.log_zones().unwrap();
+    let stuck = *written().iter().find(|zone| !of_mark.contains(zone)).unwrap();
+    let resets = Selector::next(CommandKind::Manage(ZoneAction::Reset)).in_zone(stuck);
+    drive.inject(resets.clone().always(), FaultAction::Fail(Status::InternalError));
+    let failed = executor.run(erase_destroyed(&device, uuid));
+    assert_eq!(failed, Err(DestroyError::Failed(Status::InternalError)));
+    assert!(written().iter().all(|zone| *zone == stuck || of_mark.contains(zone)));
+    assert!(MembershipRecord::of(scanned().newest().unwrap()).is_destroyed);
+    // Given up alone, it is a member no more, and all else of it is erased.
+    assert!(executor.run(erase_alone(&device)).is_err());
+    assert!(written() == [stuck] && scanned().newest().is_none());
+    // A failure that passes is nothing.
+    drive.faults(FaultPlan::clear);
+    drive.inject(resets, FaultAction::Fail(Status::InternalError));
+    executor.run(erase_alone(&device)).unwrap();
+    assert!(written().is_empty());
+}
+
+#[test]
+fn a_member_that_cannot_be_marked_is_found_before_the_first_is() {
+    let array = array();
+    let uuid = uuid_of(&array);
+    let (drive, executor) = (&array.drives[2], executor());
+    let device = attach(drive, &executor.handle());
+    let checked = |array| executor.run(check_markable(&*device, array));
+    assert_eq!(checked(uuid), Ok(()));
+    assert_eq!(checked(ArrayUuid([7; 16])), Err(DestroyError::NotMember));
+    let zones = executor.run(device.report()).unwrap();
+    zones.iter().for_each(|info| drive.set_read_only(info.zone));
+    assert_eq!(checked(uuid), Err(DestroyError::NoSuperblockZones));
+    assert_eq!(executor.run(mark_destroyed(&*device, uuid)), checked(uuid));
 }
 
 /// The array went on without a drive that was marked apart from it.

@@ -4,7 +4,8 @@
 //! member does not start (`refuse_destroyed`). All members are marked before the first is erased.
 //! So a crash at any point leaves an array that is as it was, or one that does not start without
 //! the members that are erased already. The superblock zones of a drive are erased last, the one
-//! with the mark at the very end.
+//! with the mark at the very end. A zone that cannot be reset leaves the others erased, and the
+//! mark, so that the order can be repeated.
 //!
 //! The array must not be running.
 
@@ -15,7 +16,7 @@ use zoneweave_zoned::{Status, ZoneId, ZoneInfo, ZonedDevice, ZonedDeviceExt};
 
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::record::{SuperblockRecord, VolumeBody};
-use crate::array::repair::fit::empty_drive;
+use crate::array::repair::fit::empty_what_can_be;
 use crate::array::start::drive_records::{DriveRecords, read_records};
 
 /// Why a drive could not be marked or erased.
@@ -27,6 +28,9 @@ pub enum DestroyError {
     /// It was to be erased, and is not marked.
     #[error("it is not marked to be erased")]
     NotMarked,
+    /// The next number of a record is beyond 64 bits.
+    #[error("its superblock has no number left for another record")]
+    NoNumber,
     /// It has no two zones left for superblock records.
     #[error("its superblock zones cannot be written")]
     NoSuperblockZones,
@@ -36,6 +40,24 @@ pub enum DestroyError {
     /// A command failed.
     #[error("{0}")]
     Failed(#[from] Status),
+}
+
+/// Checks that a member of an array can be marked, as far as that is known without a write. Check
+/// all members before the first is marked.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub(crate) async fn check_markable<B: VolumeBody>(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    let records = read_records::<B>(device).await?;
+    let newest = newest_of(&records, array)?;
+    if newest.body.is_destroyed() {
+        return Ok(());
+    }
+    next_number(newest)?;
+    records.log().map(drop).ok_or(DestroyError::NoSuperblockZones)
 }
 
 /// Marks a member of an array, durably. A drive that is marked already stays as it is.
@@ -54,7 +76,7 @@ pub(crate) async fn mark_destroyed<B: VolumeBody>(
         return Ok(());
     }
     let mark = SuperblockRecord {
-        record_sequence: newest.record_sequence + 1,
+        record_sequence: next_number(newest)?,
         body: B::DESTROYED,
         ..newest.clone()
     };
@@ -120,12 +142,16 @@ async fn erase_in_order<B: VolumeBody>(
     for now in order {
         let zones: Vec<ZoneInfo> =
             records.scan.zones.iter().filter(|info| part(info.zone) == now).copied().collect();
-        empty_drive(device, &zones).await?;
+        empty_what_can_be(device, &zones).await?;
     }
     match read_records::<B>(&**device).await?.newest() {
         None => Ok(()),
         Some(_) => Err(DestroyError::Left),
     }
+}
+
+fn next_number<B>(newest: &SuperblockRecord<B>) -> Result<u64, DestroyError> {
+    newest.record_sequence.checked_add(1).ok_or(DestroyError::NoNumber)
 }
 
 fn newest_of<B: VolumeBody>(

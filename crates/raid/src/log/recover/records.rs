@@ -19,6 +19,18 @@ pub async fn read_records(device: &dyn ZonedDevice) -> Result<DriveRecords, Stat
     drive_records::read_records(device).await
 }
 
+/// Checks that a member of an array can be marked, as far as that is known without a write. Check
+/// all members before the first is marked.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub async fn check_markable(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::check_markable::<RecordBody>(device, array).await
+}
+
 /// Marks a member of an array that is being destroyed, durably. Mark all members before one of them
 /// is erased.
 ///

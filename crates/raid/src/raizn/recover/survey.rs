@@ -70,6 +70,18 @@ fn check(
     shape(&chosen.config, ours.map(|drive| drive.offered.device.geometry())).map(|_| ())
 }
 
+/// Checks that a member of an array can be marked, as far as that is known without a write. Check
+/// all members before the first is marked.
+///
+/// # Errors
+/// A [`DestroyError`] with the reason.
+pub async fn check_markable(
+    device: &dyn ZonedDevice,
+    array: ArrayUuid,
+) -> Result<(), DestroyError> {
+    destroy::check_markable::<ZonedBody>(device, array).await
+}
+
 /// Marks a member of an array that is being destroyed, durably. Mark all members before one of them
 /// is erased.
 ///

@@ -1,7 +1,11 @@
 //! `zoneweave array destroy`.
 //!
-//! All members are marked before the first is erased, so that an array which is interrupted in
-//! between does not start with those that are left, and can be destroyed by the same command again.
+//! All members are checked before the first is marked, and marked before the first is erased. So a
+//! member that cannot be marked leaves the array as it was. An array which is interrupted in between
+//! does not start with those that are left, and can be destroyed by the same command again.
+//!
+//! Fault model: a drive may fail at any command. Then the others are marked or erased all the same,
+//! and the message lists what was done.
 
 use clap::Args;
 use futures_util::future::join_all;
@@ -14,7 +18,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZonedDeviceExt};
 
 use super::configured::tell_configured;
 use super::target::Target;
-use super::whole::{OneArray, Whole};
+use super::whole::{Histories, OneArray, Whole};
 use crate::drives::consent::Erasure;
 use crate::error::{CliError, LifecycleError};
 use crate::exit::Exit;
@@ -29,7 +33,8 @@ pub(crate) struct Destroy {
     target: Target,
     #[command(flatten)]
     erasure: Erasure,
-    /// Destroy it although drives are missing, or cannot be written: they keep their superblocks
+    /// Destroy it although drives are missing, or cannot be written: they keep their superblocks;
+    /// or although its drives disagree about its history
     #[arg(long)]
     force: bool,
 }
@@ -62,9 +67,10 @@ struct Erased {
 pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let paths = request.target.drives(&session)?;
+    let histories = if request.force { Histories::Any } else { Histories::OneThatCounts };
     let whole = match request.erasure.dry_run {
-        true => Whole::open(&session, &paths, Access::Look)?,
-        false => Whole::lock(&session, &paths)?,
+        true => Whole::open(&session, &paths, Access::Look, histories)?,
+        false => Whole::lock(&session, &paths, histories)?,
     };
     whole.refuse_served()?;
     if let Some(what) = whole.absent().filter(|_| !request.force && !whole.is_marked()) {
@@ -78,6 +84,7 @@ pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliErr
     agree(request, &planned, output)?;
     if !request.force {
         refuse_full(&whole)?;
+        refuse_unmarkable(&session, &whole)?;
     }
     mark_all(&session, &whole, request.force)?;
     erase_all(&session, &whole)?;
@@ -155,40 +162,71 @@ fn refuse_full(whole: &Whole) -> Result<(), CliError> {
     Ok(())
 }
 
+/// Refuses members that cannot be marked, before the first is marked.
+fn refuse_unmarkable(session: &Session, whole: &Whole) -> Result<(), CliError> {
+    let checked = session.executor.run(of_each(whole, check));
+    match checked.problems.is_empty() {
+        true => Ok(()),
+        false => Err(LifecycleError::Unmarkable { problems: checked.problems }.into()),
+    }
+}
+
 /// Marks all members. Those that cannot be marked are left out by force only.
 fn mark_all(session: &Session, whole: &Whole, force: bool) -> Result<(), CliError> {
-    let problems = session.executor.run(of_each(whole, mark));
+    let Outcomes { done, problems } = session.executor.run(of_each(whole, mark));
     match problems.is_empty() || force {
         true => Ok(()),
-        false => Err(LifecycleError::NotMarked { problems }.into()),
+        false => Err(LifecycleError::NotMarked { marked: done, problems }.into()),
     }
 }
 
 /// Erases all members that are marked.
 fn erase_all(session: &Session, whole: &Whole) -> Result<(), CliError> {
-    let problems = session.executor.run(of_each(whole, async |array, named| {
+    let Outcomes { done, problems } = session.executor.run(of_each(whole, async |array, named| {
         // Without a mark it is not erased: a crash could leave it as a member of others.
         mark(array, named).await?;
         erase(array, named).await
     }));
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(LifecycleError::NotErased { problems }.into()),
+        false => Err(LifecycleError::NotErased { erased: done, problems }.into()),
     }
 }
 
-/// Does something to all drives at once; returns the problems.
+/// The drives for which something was done, and the problems of the others.
+#[derive(Default)]
+struct Outcomes {
+    done: Vec<String>,
+    problems: Vec<String>,
+}
+
+/// Does something to all drives at once.
 async fn of_each(
     whole: &Whole,
     work: impl AsyncFn(&OneArray, &NamedDrive) -> Result<(), DestroyError>,
-) -> Vec<String> {
+) -> Outcomes {
     let drives =
         whole.shards.iter().flat_map(|array| array.drives.iter().map(move |it| (array, it)));
     let work = &work;
-    let done = join_all(drives.map(async |(array, named)| {
-        work(array, named).await.err().map(|error| format!("{}: {error}", named.label))
-    }));
-    done.await.into_iter().flatten().collect()
+    let done = join_all(
+        drives.map(async |(array, named)| (named.label.clone(), work(array, named).await)),
+    );
+    let mut outcomes = Outcomes::default();
+    for (label, outcome) in done.await {
+        match outcome {
+            Ok(()) => outcomes.done.push(label),
+            Err(error) => outcomes.problems.push(format!("{label}: {error}")),
+        }
+    }
+    outcomes
+}
+
+async fn check(array: &OneArray, named: &NamedDrive) -> Result<(), DestroyError> {
+    let uuid = array.membership.config.array;
+    match array.is_zoned() {
+        true => raizn::check_markable(&*named.drive, uuid).await,
+        false => records::check_markable(&*named.member, uuid).await,
+    }
 }
 
 async fn mark(array: &OneArray, named: &NamedDrive) -> Result<(), DestroyError> {

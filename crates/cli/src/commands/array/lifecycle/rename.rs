@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::configured::tell_configured;
 use super::target::Target;
-use super::whole::{OneArray, Whole};
+use super::whole::{Histories, OneArray, Whole};
 use crate::commands::array::create::check_name;
 use crate::drives::search::{Search, of_array};
 use crate::error::{CliError, LifecycleError};
@@ -41,7 +41,7 @@ pub(crate) fn rename(request: &Rename, output: &Output) -> Result<Exit, CliError
     check_name(to)?;
     let session = Session::new()?;
     let paths = request.target.drives(&session)?;
-    let whole = Whole::open(&session, &paths, Access::Look)?;
+    let whole = Whole::open(&session, &paths, Access::Look, Histories::OneThatCounts)?;
     whole.refuse_served()?;
     refuse_taken(&session, request, &whole)?;
     refuse_absent(&whole)?;

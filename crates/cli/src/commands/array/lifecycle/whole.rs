@@ -29,6 +29,15 @@ pub(super) struct Whole {
     pub(super) of: usize,
 }
 
+/// Which histories of an array are accepted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Histories {
+    /// The one that counts, which has to be known.
+    OneThatCounts,
+    /// Any: drives that were started apart are all of the array.
+    Any,
+}
+
 /// The drives of an array, and its members.
 pub(super) struct OneArray {
     pub(super) membership: MembershipRecord,
@@ -63,6 +72,7 @@ impl Whole {
         session: &Session,
         paths: &[PathBuf],
         access: Access,
+        histories: Histories,
     ) -> Result<Self, CliError> {
         let drives = session.open_all(paths, access)?;
         let mut of_arrays: BTreeMap<[u8; 16], Vec<NamedDrive>> = BTreeMap::new();
@@ -96,7 +106,7 @@ impl Whole {
                 return Err(LifecycleError::Stranger { label, what, name }.into());
             }
         }
-        let shards = of_arrays.into_values().map(|drives| look(session, drives));
+        let shards = of_arrays.into_values().map(|drives| look(session, drives, histories));
         let shards: Vec<_> = shards.collect::<Result<_, _>>()?;
         // Shards are renamed one after the other, the first of them last.
         let name = shards.first().map_or(&first, |array| &array.membership).config.name.clone();
@@ -109,13 +119,17 @@ impl Whole {
     ///
     /// # Errors
     /// Also if it is served.
-    pub(super) fn lock(session: &Session, paths: &[PathBuf]) -> Result<Self, CliError> {
+    pub(super) fn lock(
+        session: &Session,
+        paths: &[PathBuf],
+        histories: Histories,
+    ) -> Result<Self, CliError> {
         let socket = {
-            let seen = Self::open(session, paths, Access::Look)?;
+            let seen = Self::open(session, paths, Access::Look, histories)?;
             seen.refuse_served()?;
             socket_of(seen.uuid)
         };
-        Self::open(session, paths, Access::Exclusive).map_err(|error| match error {
+        Self::open(session, paths, Access::Exclusive, histories).map_err(|error| match error {
             CliError::Drive(error) if error.is_in_use() => {
                 CliError::NoServer { problem: error.to_string(), socket }
             }
@@ -188,7 +202,11 @@ impl Whole {
 }
 
 /// Finds the members of an array among its drives.
-fn look(session: &Session, drives: Vec<NamedDrive>) -> Result<OneArray, CliError> {
+fn look(
+    session: &Session,
+    drives: Vec<NamedDrive>,
+    histories: Histories,
+) -> Result<OneArray, CliError> {
     let mut records = Vec::new();
     for named in &drives {
         let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
@@ -208,6 +226,11 @@ fn look(session: &Session, drives: Vec<NamedDrive>) -> Result<OneArray, CliError
     };
     let is_copy = |verdict: &DriveVerdict| matches!(verdict.role, DriveRole::Copy { .. });
     let refusal = refusal.unwrap_or(CliError::NoArray);
+    let newest = || {
+        let of_any = records.iter().flatten().filter(|_| histories == Histories::Any);
+        of_any.max_by_key(|record| (record.epoch, record.record_sequence)).cloned()
+    };
+    let membership = membership.or_else(newest);
     match membership {
         Some(membership) if !verdicts.iter().any(is_copy) => {
             Ok(OneArray { membership, drives, verdicts, marked })
