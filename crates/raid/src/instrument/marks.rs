@@ -340,6 +340,9 @@ marks! {
     WeakBlockSuperseded = "recovery.weak_block_superseded",
     /// A block can be neither read nor rebuilt, and is tried again: a drive may err now and then.
     BlockTriedAgain = "read.block_tried_again",
+    /// A block can be neither read nor rebuilt, and a drive that is out of service may have what is
+    /// missing: it is not listed as lost.
+    BlockMayReturn = "read.block_may_return",
     /// Recovery: a block of a weak stripe has become unreadable.
     WeakBlockGone = "recovery.weak_block_gone",
     /// Blocks read together cannot be read, and are read one by one.

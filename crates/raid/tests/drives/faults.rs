@@ -122,6 +122,27 @@ fn a_drive_that_gives_no_answer_about_a_block_has_not_lost_it() {
     });
 }
 
+/// A damaged block was listed as lost for good while a drive was out with what it takes to restore
+/// it.
+#[test]
+fn a_block_is_not_lost_while_a_drive_may_return_with_the_rest_of_its_stripe() {
+    let shape = Shape { zones: 40, tabled: false, volume_blocks: Some(BLOCKS), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(45));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        (3..12).for_each(|offset| rot(volume, &array, 1, offset));
+        volume.fail(0).await.unwrap();
+        let failed = lost(volume).await;
+        assert!(!failed.is_empty());
+        assert_eq!((listed(volume), volume.status().members[1].errors.unrepairable), (vec![], 0));
+        let device = attach(&array.drives[0], handle);
+        volume.readd(0, device, MemberUuid(uuid(7, 1))).await.unwrap();
+        assert_eq!(lost(volume).await, []);
+        assert_eq!((listed(volume), volume.status().members[1].errors.unrepairable), (vec![], 0));
+    });
+    assert_hit(&[Mark::BlockMayReturn]);
+}
+
 /// A volume with one lost block, which a scrub finds after so many milliseconds or so. Returns the
 /// blocks that are listed as lost when the block has been written again, and after the scrub.
 fn written_again_after(wait_ms: u64, offset: u32, lba: u64) -> (Vec<u64>, Vec<u64>) {

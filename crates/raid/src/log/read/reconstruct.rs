@@ -83,16 +83,41 @@ pub(in crate::log) async fn rebuild_blocks(
     plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
 }
 
-/// As [`rebuild_block`]; also returns whether drives that failed to read said something of their
-/// blocks, not of themselves.
+/// As [`rebuild_block`]; also returns whether the block is lost without the result: drives that
+/// failed to read said something of their blocks, not of themselves, and no drive that is out of
+/// service could return with what is missing.
 pub(super) async fn rebuild_or_judge(
     core: &Rc<Core>,
     place: BlockPlace,
 ) -> (Option<Rebuilt>, bool) {
-    let plan = plan_all(core, &[place], ColumnSet::default()).pop().flatten();
+    let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
     let Some(plan) = plan else { return (None, true) };
+    let present = plan.sources.len();
+    if present < plan.geometry.scheme().sources_needed() {
+        mark(Mark::TooFewSources);
+        return (None, !may_return(core, &plan, present));
+    }
     let gathered = gather(core, plan.spots().collect()).await;
-    (rebuild_from(core, &plan, &gathered, true), gathered.are_answers(plan.spots()))
+    let rebuilt = rebuild_from(core, &plan, &gathered, true);
+    let intact = || intact_sources(core, &plan, &gathered, true).len();
+    let is_lost = rebuilt.is_none()
+        && gathered.are_answers(plan.spots())
+        && !may_return(core, &plan, intact());
+    (rebuilt, is_lost)
+}
+
+/// Whether drives that are out of service may return with enough to reconstruct a block, together
+/// with its intact sources.
+fn may_return(core: &Core, plan: &Plan, intact: usize) -> bool {
+    let state = core.state.borrow();
+    let scheme = plan.geometry.scheme();
+    let is_here = |column| plan.sources.iter().any(|source| source.column == column);
+    let is_out = |column: Column| state.array.members[column.index()].device.is_none();
+    let away = scheme.sources_of(plan.place.column);
+    let away = away.filter(|column| !is_here(*column) && is_out(*column)).count();
+    let may_return = away > 0 && intact + away >= scheme.sources_needed();
+    mark_if(Mark::BlockMayReturn, || may_return);
+    may_return
 }
 
 /// A plan for each place without some columns; `None` if too few other columns are present. A
@@ -169,23 +194,31 @@ pub(super) fn rebuild_from(
     gathered: &Gathered,
     verifies: bool,
 ) -> Option<Rebuilt> {
-    let found: Vec<_> = {
-        let state = core.state.borrow();
-        let verified = plan.sources.iter().filter_map(|source| {
-            let raw = gathered.get(plan.spot(source))?.ok()?;
-            let (data, oob) = (raw.data(), raw.oob());
-            let verified = verify(&state, plan.place, source.column, &data, oob);
-            let oob = if verifies { verified } else { verified.or_else(|| Oob::parse(oob)) }?;
-            let ours = oob.stripe == plan.stripe && oob.role == source.role;
-            ours.then_some((source.role, Verified { data, oob }))
-        });
-        verified.collect()
-    };
+    let found = intact_sources(core, plan, gathered, verifies);
     if found.len() < plan.geometry.scheme().sources_needed() {
         mark(Mark::TooFewIntact);
         return None;
     }
     decode(core, plan, &found, verifies)
+}
+
+/// The blocks among those that were read that are what a plan needs.
+fn intact_sources(
+    core: &Core,
+    plan: &Plan,
+    gathered: &Gathered,
+    verifies: bool,
+) -> Vec<(Role, Verified)> {
+    let state = core.state.borrow();
+    let verified = plan.sources.iter().filter_map(|source| {
+        let raw = gathered.get(plan.spot(source))?.ok()?;
+        let (data, oob) = (raw.data(), raw.oob());
+        let verified = verify(&state, plan.place, source.column, &data, oob);
+        let oob = if verifies { verified } else { verified.or_else(|| Oob::parse(oob)) }?;
+        let ours = oob.stripe == plan.stripe && oob.role == source.role;
+        ours.then_some((source.role, Verified { data, oob }))
+    });
+    verified.collect()
 }
 
 fn decode(core: &Core, plan: &Plan, found: &[(Role, Verified)], verifies: bool) -> Option<Rebuilt> {
