@@ -107,11 +107,8 @@ async fn check_array(membership: Membership, options: Options, mut findings: Fin
         return Checked { report: findings.finish(), contents: None, zones };
     }
     let counts = &mut findings.report.counts;
-    for (_, (repaired, lost)) in &membership.damaged {
-        counts.recorded_repaired = counts.recorded_repaired.saturating_add(*repaired);
-        counts.recorded_unrepairable = counts.recorded_unrepairable.saturating_add(*lost);
-    }
-    counts.recorded_lost_ranges = membership.lost_ranges.1;
+    (counts.recorded_repaired, counts.recorded_unrepairable, counts.recorded_lost_ranges) =
+        membership.faults();
     counts.recorded_scrubs = membership.scrubs.1;
     let segments = read_segments(&membership, &mut findings).await;
     let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));

@@ -34,12 +34,11 @@ pub(crate) struct Membership {
     pub(crate) dead: BTreeSet<u64>,
     /// The newest narrow list, with the sequence of its record.
     pub(crate) narrow_list: Option<(u64, NarrowList)>,
-    /// The UUIDs of the members by slot, and the newest faults that list each, with the sequence of
-    /// their record.
+    /// The UUIDs of the members by slot.
     uuids: Vec<[u8; 16]>,
-    pub(crate) damaged: Vec<(u64, (u64, u64))>,
-    /// How many lost ranges the newest faults list, with the sequence of their record.
-    pub(crate) lost_ranges: (u64, u64),
+    /// The newest faults that each member has, with the sequence of their record. Errors of a slot
+    /// whose member the record does not list are left out.
+    faults: BTreeMap<[u8; 16], (u64, Faults)>,
     /// How many scrubs are on record, with the sequence of that.
     pub(crate) scrubs: (u64, u64),
     pub(crate) sequence_ceiling: u64,
@@ -113,8 +112,7 @@ fn assemble(candidates: Vec<Candidate>, epoch: Epoch, findings: &mut Findings) -
         dead: BTreeSet::new(),
         narrow_list: None,
         uuids: table.members.iter().map(|member| member.uuid).collect(),
-        damaged: vec![(0, (0, 0)); table.members.len()],
-        lost_ranges: (0, 0),
+        faults: BTreeMap::new(),
         scrubs: (0, 0),
         sequence_ceiling: table.sequence_ceiling,
         segment_ceiling: table.segment_ceiling,
@@ -166,16 +164,43 @@ fn has_one_identity(records: &[Placed], own: &Record) -> bool {
 }
 
 impl Membership {
-    /// Adds faults. Errors of a slot count if the record lists its member there.
+    /// Adds faults that a member has. Those of a former membership of its drive do not count.
     fn take_faults(&mut self, record: &Record, faults: &Faults) {
-        let lost_ranges = (record.sequence, faults.lost.len() as u64);
-        self.lost_ranges = self.lost_ranges.max(lost_ranges);
-        for (slot, damaged) in faults.damaged.iter().enumerate() {
-            let is_of_member = record.members[slot].uuid == self.uuids[slot];
-            if is_of_member && self.damaged[slot].0 < record.sequence {
-                self.damaged[slot] = (record.sequence, *damaged);
+        if !self.uuids.contains(&record.member) {
+            return;
+        }
+        let newest = self.faults.get(&record.member).map_or(0, |(sequence, _)| *sequence);
+        if newest > record.sequence {
+            return;
+        }
+        let mut faults = faults.clone();
+        for (slot, damaged) in faults.damaged.iter_mut().enumerate() {
+            if record.members[slot].uuid != self.uuids[slot] {
+                *damaged = (0, 0);
             }
         }
+        self.faults.insert(record.member, (record.sequence, faults));
+    }
+
+    /// Damaged blocks on record that were restored, and that were not, and the number of lost
+    /// ranges: what any member has.
+    pub(crate) fn faults(&self) -> (u64, u64, u64) {
+        let (mut damaged, mut lost) = (vec![(0, 0); self.uuids.len()], Vec::new());
+        for (_, faults) in self.faults.values() {
+            for (most, (restored, gone)) in damaged.iter_mut().zip(&faults.damaged) {
+                *most = (most.0.max(*restored), most.1.max(*gone));
+            }
+            lost.extend(&faults.lost);
+        }
+        lost.sort_unstable();
+        let (mut ranges, mut behind) = (0, None);
+        for (lba, blocks) in lost {
+            ranges += u64::from(behind.is_none_or(|behind| behind < lba));
+            behind = behind.max(Some(lba + blocks));
+        }
+        let sum =
+            |count: fn(&(u64, u64)) -> u64| damaged.iter().map(count).fold(0, u64::saturating_add);
+        (sum(|damaged| damaged.0), sum(|damaged| damaged.1), ranges)
     }
 
     /// Adds the seals, dead segments and ceilings of a valid member's records.

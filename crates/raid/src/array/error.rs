@@ -152,6 +152,14 @@ pub enum AdminError {
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),
+    /// A drive that is needed did not take the record of it.
+    #[error("{slot} did not take the record ({status}), so nothing has changed; try again")]
+    NotRecorded {
+        /// The slot of the drive.
+        slot: Column,
+        /// The status of the drive.
+        status: Status,
+    },
 }
 
 /// Why a rebuild ended early.
@@ -163,4 +171,33 @@ pub enum RebuildError {
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),
+}
+
+/// Why a report or an order is not on record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotRecorded {
+    /// Writes have stopped; with the reason.
+    Stopped(StopReason),
+    /// A member that stays in service did not take it.
+    Refused {
+        /// Its slot.
+        slot: Column,
+        /// The status of its drive.
+        status: Status,
+    },
+}
+
+impl From<StopReason> for NotRecorded {
+    fn from(reason: StopReason) -> Self {
+        Self::Stopped(reason)
+    }
+}
+
+impl From<NotRecorded> for AdminError {
+    fn from(error: NotRecorded) -> Self {
+        match error {
+            NotRecorded::Stopped(reason) => Self::Stopped(reason),
+            NotRecorded::Refused { slot, status } => Self::NotRecorded { slot, status },
+        }
+    }
 }

@@ -34,6 +34,18 @@ impl MemberErrors {
         [read, write, checksum, repaired, unrepairable]
     }
 
+    /// The higher count of each kind.
+    pub(crate) fn most(&self, other: &Self) -> Self {
+        let Self { read, write, checksum, repaired, unrepairable } = *self;
+        Self {
+            read: read.max(other.read),
+            write: write.max(other.write),
+            checksum: checksum.max(other.checksum),
+            repaired: repaired.max(other.repaired),
+            unrepairable: unrepairable.max(other.unrepairable),
+        }
+    }
+
     /// What was counted after `seen`.
     pub(crate) fn since(&self, seen: &Self) -> Self {
         let Self { read, write, checksum, repaired, unrepairable } = *self;

@@ -147,8 +147,6 @@ impl Array {
         }
         self.lost.lost.retain(|range| !seen.lost.contains(range));
         self.lost.joined &= !self.lost.lost.is_empty();
-        let errors = vec![MemberErrors::default(); self.members.len()];
-        self.recorded_faults = Some(Faults { errors, ..Faults::default() });
     }
 
     /// Members that take part in new stripes, with their drives.

@@ -5,7 +5,7 @@
 //! commit is durable everywhere, so at every moment some zone of the member holds everything. A
 //! member that fails a commit is evicted, which is a commit of its own on the others; a commit
 //! counts when every member still in service has it. A *report* decides nothing, so a member that
-//! the others cannot do without is not evicted for it.
+//! the others cannot do without is not evicted for it, and nor is any if none takes it.
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
@@ -14,6 +14,7 @@ use zoneweave_journal::{Appended, TwinLog};
 use zoneweave_runtime::{Permit, Semaphore};
 use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice, ZonedDeviceExt};
 
+use crate::array::error::NotRecorded;
 use crate::array::format::numbers::Sequence;
 use crate::array::format::record::{MemberEntry, MemberState, SuperblockRecord, VolumeBody};
 use crate::array::io::MemberIo;
@@ -77,20 +78,35 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: impl FnOnce() -> V::Body,
     ) -> Result<(), StopReason> {
-        self.make_and_commit(volume, body, Need::Decision).await
+        let _one_at_a_time = self.lock.acquire().await;
+        let body = body();
+        self.decide(volume, &body, false).await
     }
 
     /// Writes a record that decides nothing, made as by [`Self::commit_latest`]. One member that
     /// has it is enough where others cannot be done without.
     ///
     /// # Errors
-    /// If too few members are left.
+    /// If too few members are left, or none takes it.
     pub(crate) async fn report_latest<V: ArrayVolume>(
         &self,
         volume: &Rc<V>,
         body: impl FnOnce() -> V::Body,
-    ) -> Result<(), StopReason> {
+    ) -> Result<(), NotRecorded> {
         self.make_and_commit(volume, body, Need::Report).await
+    }
+
+    /// Writes a record by order of an operator, made as by [`Self::commit_latest`]. A member that
+    /// the others cannot do without is not evicted if it does not take it: the order fails.
+    ///
+    /// # Errors
+    /// If too few members are left, or one of them does not take it. Others may have it.
+    pub(crate) async fn order_latest<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: impl FnOnce() -> V::Body,
+    ) -> Result<(), NotRecorded> {
+        self.make_and_commit(volume, body, Need::Order).await
     }
 
     async fn make_and_commit<V: ArrayVolume>(
@@ -98,7 +114,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
         body: impl FnOnce() -> V::Body,
         need: Need,
-    ) -> Result<(), StopReason> {
+    ) -> Result<(), NotRecorded> {
         let _one_at_a_time = self.lock.acquire().await;
         let body = body();
         self.commit_locked(volume, &body, false, need).await
@@ -113,7 +129,7 @@ impl SuperblockLog {
         volume: &Rc<V>,
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
-        self.commit_locked(volume, &V::Body::STATE, true, Need::Decision).await
+        self.decide(volume, &V::Body::STATE, true).await
     }
 
     /// Gives the array another name, durably: a snapshot, as other records repeat the name.
@@ -127,7 +143,7 @@ impl SuperblockLog {
     ) -> Result<(), StopReason> {
         let _one_at_a_time = self.lock.acquire().await;
         volume.array_mut().config.name = name;
-        self.commit_locked(volume, &V::Body::STATE, true, Need::Decision).await
+        self.decide(volume, &V::Body::STATE, true).await
     }
 
     /// Records that members failed: a new epoch, on the remaining members.
@@ -136,7 +152,7 @@ impl SuperblockLog {
         if volume.array().membership_dirty {
             // The outcome is in the state, where all tasks look for it.
             let body = V::Body::STATE;
-            let _stopped = self.commit_locked(volume, &body, false, Need::Decision).await;
+            let _stopped = self.decide(volume, &body, false).await;
         }
         volume.changed().open();
     }
@@ -146,13 +162,28 @@ impl SuperblockLog {
         drop(self.lock.acquire().await);
     }
 
+    async fn decide<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: &V::Body,
+        switch: bool,
+    ) -> Result<(), StopReason> {
+        match self.commit_locked(volume, body, switch, Need::Decision).await {
+            Ok(()) => Ok(()),
+            Err(NotRecorded::Stopped(reason)) => Err(reason),
+            Err(NotRecorded::Refused { slot, .. }) => {
+                unreachable!("{slot} does not take a decision and stays in service")
+            }
+        }
+    }
+
     async fn commit_locked<V: ArrayVolume>(
         &self,
         volume: &Rc<V>,
         body: &V::Body,
         mut switch: bool,
-        mut need: Need,
-    ) -> Result<(), StopReason> {
+        need: Need,
+    ) -> Result<(), NotRecorded> {
         loop {
             let next_sequence = volume.numbers().next_sequence;
             let prepared = prepare_epoch(&mut volume.array_mut(), next_sequence);
@@ -163,8 +194,11 @@ impl SuperblockLog {
                 (*column, self.write_member(volume, &commit, *column, device).await)
             });
             let results = futures_util::future::join_all(writes).await;
-            let mut all_done = true;
-            let (mut switched, mut without) = (Vec::new(), 0);
+            let is_report = need != Need::Decision && !commit.table.is_new;
+            let may_stay = |status: Status| is_report && !status.is_fatal();
+            let is_taken = results.iter().any(|(_, result)| result.is_ok());
+            let (mut all_done, mut refused) = (true, None);
+            let mut switched = Vec::new();
             for (column, result) in results {
                 match result {
                     Ok(Some(old)) => switched.push((column, old)),
@@ -175,13 +209,12 @@ impl SuperblockLog {
                         all_done = false;
                     }
                     Err(Refused::ByDrive(status))
-                        if need == Need::Report
-                            && !commit.table.is_new
-                            && !status.is_fatal()
-                            && !volume.array().survives_without(column) =>
+                        if may_stay(status)
+                            && !(is_taken && volume.array().survives_without(column)) =>
                     {
                         mark(Mark::ReportRefused);
-                        without += 1;
+                        mark_if(Mark::ReportTakenByNone, || !is_taken);
+                        refused.get_or_insert(NotRecorded::Refused { slot: column, status });
                         volume.array_mut().members[column.index()].errors.write += 1;
                         volume.errors_counted();
                     }
@@ -194,11 +227,6 @@ impl SuperblockLog {
                     }
                 }
             }
-            if without == members.len() {
-                // Nobody has it.
-                need = Need::Decision;
-                all_done = false;
-            }
             if !all_done {
                 mark(Mark::CommitWithoutMember);
                 // Members that have the snapshot keep their old zone until the next switch.
@@ -207,7 +235,8 @@ impl SuperblockLog {
             }
             self.settle(&**volume, commit.table.is_new);
             self.reset_old_zones(volume, switched).await;
-            return Ok(());
+            let is_enough = is_taken && need != Need::Order;
+            return refused.filter(|_| !is_enough).map_or(Ok(()), Err);
         }
     }
 
@@ -323,6 +352,8 @@ enum Need {
     Decision,
     /// Nothing: it reports what happened.
     Report,
+    /// The answer to an operator: every member in service has it, or the order fails.
+    Order,
 }
 
 /// Why a member's records were not written.

@@ -189,6 +189,8 @@ marks! {
     SuperblockZoneNotReset = "superblock.zone_not_reset",
     /// A member that the others cannot do without fails a record that decides nothing.
     ReportRefused = "superblock.report_refused",
+    /// A report is refused by every member, and none is evicted for it.
+    ReportTakenByNone = "superblock.report_taken_by_none",
     /// A member fails a commit and is put out of service by another one on the rest.
     CommitWithoutMember = "superblock.commit_without_member",
     /// A member fails while a membership is being recorded, and waits for the next record.
@@ -672,6 +674,10 @@ marks! {
     OtherHistoryLeftOut = "faults.other_history_left_out",
     /// Ranges of lost blocks are joined, as a record does not hold more.
     LostRangesJoined = "faults.ranges_joined",
+    /// Faults could not be cleared, and members may have the record that they were.
+    ClearFailed = "faults.clear_failed",
+    /// Start: lost ranges are listed that the newest record of some members no longer has.
+    ClearNotBelieved = "faults.clear_not_believed",
     /// Zoned volume: a lost block is decoded from the parity of a complete stripe.
     ZonedDecodedWhole = "zoned.decoded_whole",
     /// Zoned volume: a lost block is decoded from logged parity.

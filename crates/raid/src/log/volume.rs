@@ -195,27 +195,28 @@ impl Volume {
     /// lists it again.
     ///
     /// # Errors
-    /// If too few members are left, or the volume is closing. Nothing is forgotten.
+    /// If too few members are left, one of them does not take the record, or the volume is closing.
+    /// Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.publish().await?;
         if self.core.refusing.get() || self.core.closing.get() {
             return Err(AdminError::Stopped(StopReason::ShuttingDown));
         }
-        faults::clear(&self.core).await.map_err(AdminError::Stopped)
+        Ok(faults::clear(&self.core).await?)
     }
 
     /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:
     /// the caller, who ordered it, knows its times.
     ///
     /// # Errors
-    /// If too few members are left.
+    /// If too few members are left, or none takes the record.
     pub async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
         self.publish().await?;
         if self.core.refusing.get() || self.core.closing.get() {
             return Err(AdminError::Stopped(StopReason::ShuttingDown));
         }
         self.core.state.borrow_mut().array.scrubs.note(run);
-        faults::record_scrubs(&self.core).await.map_err(AdminError::Stopped)
+        Ok(faults::record_scrubs(&self.core).await?)
     }
 
     /// Gives the array another name, durably. After a crash in between, members may have either.

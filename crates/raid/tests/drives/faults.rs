@@ -5,7 +5,10 @@ use crate::support::{Array, Shape, attach, executor, new_drive, offer, open, uui
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{LostStatus, MemberErrors, MemberHealth, SegmentPhase, Volume, survey};
+use zoneweave_raid::log::{
+    AdminError, LostStatus, MemberErrors, MemberHealth, SegmentPhase, Volume, survey,
+};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId};
 
@@ -184,21 +187,114 @@ fn a_block_that_is_written_again_before_it_is_moved_is_not_lost() {
     assert_hit(&[Mark::DiedBeforeMove]);
 }
 
-/// The lost ranges of an array whose writes had stopped were forgotten by an order that failed.
+/// The lost ranges of an array whose writes had stopped were forgotten by an order that failed: at
+/// once, or by the next start, which found the record on the other drive.
 #[test]
 fn a_volume_that_cannot_clear_its_faults_keeps_them() {
     let array = alone();
-    live(&array, async |volume, _, handle| {
+    let gone = live(&array, async |volume, _, handle| {
         put_all(volume, BLOCKS, 1).await;
         (3..12).for_each(|offset| rot(volume, &array, 0, offset));
         let gone = lost(volume).await;
         recorded(volume, handle).await;
+        handle.sleep(Nanos::from_secs(3)).await;
         let failed = Selector::next(CommandKind::Write).times(100);
         array.drives[1].inject(failed, FaultAction::Fail(Status::DeviceGone));
         assert!(volume.clear_faults().await.is_err());
         assert_eq!(listed(volume), gone);
         assert_eq!(volume.status().members[0].errors.unrepairable, gone.len() as u64);
+        gone
     });
+    array.drives[1].faults(|plan| plan.clear());
+    for _ in 0..2 {
+        live(&array, async |volume, _, _| {
+            assert_eq!(listed(volume), gone);
+            assert_eq!(volume.status().members[0].errors.unrepairable, gone.len() as u64);
+        });
+    }
+    assert_hit(&[Mark::ClearFailed, Mark::ClearNotBelieved]);
+}
+
+/// A drive on a full file system did not take the record that faults were cleared, and was later
+/// taken out: no other drive had the lost ranges on record any more.
+#[test]
+fn faults_are_recorded_anew_when_a_drive_refuses_to_clear_them() {
+    let array = alone();
+    let gone = live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        (3..12).for_each(|offset| rot(volume, &array, 0, offset));
+        let gone = lost(volume).await;
+        recorded(volume, handle).await;
+        handle.sleep(Nanos::from_secs(3)).await;
+        full(&array, 1);
+        let error = volume.clear_faults().await.unwrap_err();
+        assert_eq!(
+            error,
+            AdminError::NotRecorded { slot: Column::of(1), status: Status::WriteFault }
+        );
+        assert_eq!(listed(volume), gone);
+        array.drives[1].faults(|plan| plan.clear());
+        recorded(volume, handle).await;
+        assert_eq!(listed(volume), gone);
+        gone
+    });
+    let (executor, without) = (executor(), [1]);
+    let survey = executor.run(survey(offer(&array.drives, &executor.handle(), &without)));
+    let ranges = survey.faults.unwrap().lost;
+    assert_eq!(ranges.iter().map(|range| range.blocks).sum::<u64>(), gone.len() as u64);
+    drop(executor);
+    live(&array, async |volume, _, _| {
+        assert_eq!(listed(volume), gone);
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), []);
+    });
+    live(&array, async |volume, _, _| assert_eq!(listed(volume), []));
+}
+
+/// Has a drive refuse records: the file system of its image is full.
+fn full(array: &Array, drive: usize) {
+    for zone in 0..2 {
+        let write = Selector::next(CommandKind::Write).in_zone(ZoneId(zone)).always();
+        array.drives[drive].inject(write, FaultAction::Fail(Status::WriteFault));
+    }
+}
+
+/// Members that all failed a record of faults were evicted, until writes stopped.
+#[test]
+fn a_record_of_faults_that_no_drive_takes_evicts_none() {
+    let shape = Shape { zones: 40, tabled: false, volume_blocks: Some(BLOCKS), ..Shape::small() };
+    for without in [None, Some(2)] {
+        let array = Array::create(shape, &mut Random::new(46));
+        live(&array, async |volume, _, handle| {
+            put_all(volume, BLOCKS, 1).await;
+            if let Some(slot) = without {
+                volume.fail(slot).await.unwrap();
+            }
+            handle.sleep(Nanos::from_secs(3)).await;
+            let states = || volume.status().members.iter().map(|one| one.state).collect::<Vec<_>>();
+            let before = states();
+            let drives = 0..array.drives.len();
+            drives.clone().for_each(|drive| full(&array, drive));
+            if without.is_some() {
+                // All attempts at one block: there is nothing to be repaired.
+                let reads = Selector::next(CommandKind::Read).times(4);
+                array.drives[0].inject(reads, FaultAction::Fail(Status::Aborted));
+                assert_eq!(lost(volume).await.len(), 1);
+                handle.sleep(Nanos::from_secs(3)).await;
+                assert_eq!((states(), volume.recorded_faults()), (before.clone(), None));
+            }
+            let cleared = volume.clear_faults().await;
+            assert!(matches!(cleared, Err(AdminError::NotRecorded { .. })), "{cleared:?}");
+            assert_eq!(states(), before);
+            drives.for_each(|drive| array.drives[drive].faults(|plan| plan.clear()));
+            handle.sleep(Nanos::from_secs(61)).await;
+            let recorded = volume.recorded_faults().unwrap();
+            assert_eq!(recorded.errors[0].read, if without.is_some() { 4 } else { 0 });
+            assert!(recorded.errors[0].write > 0);
+            assert_eq!(states(), before);
+        });
+    }
+    assert_hit(&[Mark::ReportTakenByNone]);
 }
 
 /// A drive that failed a record of faults was evicted, and with it the only copy of its data.
@@ -210,11 +306,7 @@ fn a_drive_that_is_needed_outlives_a_failed_record_of_faults() {
     };
     live(&array, async |volume, _, handle| {
         put_all(volume, BLOCKS, 1).await;
-        // Its superblock.
-        for zone in 0..2 {
-            let write = Selector::next(CommandKind::Write).in_zone(ZoneId(zone)).always();
-            array.drives[1].inject(write, FaultAction::Fail(Status::WriteFault));
-        }
+        full(&array, 1);
         // There is nothing to be repaired, only errors to be recorded.
         let reads = Selector::next(CommandKind::Read).times(4);
         array.drives[0].inject(reads, FaultAction::Fail(Status::Aborted));

@@ -71,6 +71,11 @@ impl Faults {
     /// Most lost ranges in a record.
     pub const RANGES_MOST: usize = 64;
 
+    /// Those of an array of so many members to which nothing has happened.
+    pub(crate) fn none_of(members: usize) -> Self {
+        Self { errors: vec![MemberErrors::default(); members], ..Self::default() }
+    }
+
     /// Whether nothing has happened.
     #[must_use]
     pub fn are_none(&self) -> bool {
@@ -103,14 +108,37 @@ impl Faults {
             self.join(at);
         }
         if self.lost.len() > Self::RANGES_MOST {
-            let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
-            let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
-            mark(Mark::LostRangesJoined);
-            self.joined = true;
-            self.join(closest);
+            self.join_closest();
         }
         assert!(self.lost.len() <= Self::RANGES_MOST, "{} lost ranges", self.lost.len());
         false
+    }
+
+    /// Adds the lost ranges of another record.
+    pub(crate) fn lose_all_of(&mut self, other: &Self) {
+        let mut all = [self.lost.as_slice(), &other.lost].concat();
+        all.sort_unstable_by_key(|range| range.lba);
+        self.lost.clear();
+        for range in all {
+            match self.lost.last_mut() {
+                Some(last) if range.lba.0 <= last.end() => {
+                    last.blocks = last.end().max(range.end()) - last.lba.0;
+                }
+                _ => self.lost.push(range),
+            }
+        }
+        self.joined |= other.joined;
+        while self.lost.len() > Self::RANGES_MOST {
+            self.join_closest();
+        }
+    }
+
+    fn join_closest(&mut self) {
+        let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
+        let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
+        mark(Mark::LostRangesJoined);
+        self.joined = true;
+        self.join(closest);
     }
 
     /// Joins a range with the next.

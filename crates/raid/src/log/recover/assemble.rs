@@ -296,6 +296,20 @@ fn newest_faults<'a>(
         let own = newest_first.iter().find(|(record, _)| is_of(record));
         faults.errors[slot] = own.map_or(MemberErrors::default(), |(_, own)| own.errors[slot]);
     }
+    let newest = faults.clone();
+    // What a member in service still has was not cleared: an order to do so fails without it.
+    let in_service = members.iter().filter(|member| member.state != MemberState::Failed);
+    for member in in_service {
+        let own = newest_first.iter().find(|(record, _)| record.member == member.uuid);
+        let Some((record, own)) = own else { continue };
+        faults.lose_all_of(own);
+        for (slot, now) in members.iter().enumerate() {
+            if record.members[slot].uuid == now.uuid {
+                faults.errors[slot] = faults.errors[slot].most(&own.errors[slot]);
+            }
+        }
+    }
+    mark_if(Mark::ClearNotBelieved, || faults.lost != newest.lost);
     mark_if(Mark::FaultsRead, || !faults.are_none());
     Some(faults)
 }

@@ -8,24 +8,28 @@
 //! crash may cost the newest.
 //!
 //! Invariant: what was recorded is read by every later start, as snapshots of the superblock repeat
-//! it.
+//! it. Faults are cleared only by a record that every member in service has. If an order to clear
+//! them fails, they are recorded anew, and a start lists what the record of any of these members has.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
 
+use crate::array::error::NotRecorded;
 use crate::array::format::faults::Faults;
 use crate::array::format::record::MemberUuid;
 use crate::array::member::MemberErrors;
-use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::core::{Core, Recorder};
 use crate::log::format::RecordBody;
 
 /// Pause between two records: damage is often found in thousands of blocks, one after the other,
 /// and a superblock zone takes a thousand records.
 const PAUSE: Nanos = Nanos::from_secs(1);
+
+/// Pause behind a record that no member took: the file systems of image files may be full.
+const PAUSE_REFUSED: Nanos = Nanos::from_secs(60);
 
 /// Begins to record faults, also those that the start has found.
 pub(in crate::log) fn begin(core: &Core) {
@@ -50,11 +54,16 @@ impl Core {
 
 /// Records faults until there are none that have to be on record.
 async fn run(mut core: Rc<Core>) {
-    while !core.closing.get() && is_due(&core) && record(&core).await.is_ok() {
+    while !core.closing.get() && is_due(&core) {
+        let pause = match record(&core).await {
+            Ok(()) => PAUSE,
+            Err(NotRecorded::Refused { .. }) => PAUSE_REFUSED,
+            Err(NotRecorded::Stopped(_)) => break,
+        };
         // A volume that closes meanwhile does not keep its drives for this task.
         let (handle, volume) = (core.handle.clone(), Rc::downgrade(&core));
         drop(core);
-        handle.sleep(PAUSE).await;
+        handle.sleep(pause).await;
         match volume.upgrade() {
             Some(again) => core = again,
             None => return,
@@ -86,8 +95,8 @@ fn is_due(core: &Core) -> bool {
 /// Makes the known faults durable.
 ///
 /// # Errors
-/// If too few members are left.
-pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), StopReason> {
+/// If too few members are left, or none takes the record.
+pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), NotRecorded> {
     let recorded: RefCell<Option<(Faults, Vec<MemberUuid>)>> = RefCell::default();
     let body = || {
         let array = &core.state.borrow().array;
@@ -112,40 +121,44 @@ pub(in crate::log) async fn record(core: &Rc<Core>) -> Result<(), StopReason> {
 /// Forgets the known faults, once that is durable. What is found meanwhile stays.
 ///
 /// # Errors
-/// If too few members are left.
-pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), StopReason> {
+/// If too few members are left, or one of them does not take the record. The faults stay.
+pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), NotRecorded> {
     let seen: RefCell<Option<(Faults, Vec<MemberUuid>)>> = RefCell::default();
     let body = || {
         let array = &core.state.borrow().array;
         let members = array.members.iter().map(|member| member.entry.uuid).collect();
         seen.replace(Some((array.faults(), members)));
-        let errors = vec![MemberErrors::default(); array.members.len()];
-        RecordBody::Faults(Faults { errors, ..Faults::default() })
+        RecordBody::Faults(Faults::none_of(array.members.len()))
     };
-    core.superblock.report_latest(core, body).await?;
+    let done = core.superblock.order_latest(core, body).await;
     let (seen, members) = seen.take().expect("the record was made");
     {
         let mut state = core.state.borrow_mut();
-        state.array.forget_faults(&seen, &members);
-        state.forget_damage();
+        // Also if it failed: some members may have the record.
+        state.array.recorded_faults = Some(Faults::none_of(members.len()));
+        mark_if(Mark::ClearFailed, || done.is_err());
+        if done.is_ok() {
+            state.array.forget_faults(&seen, &members);
+            state.forget_damage();
+        }
     }
     core.schedule_fault_record();
-    Ok(())
+    done
 }
 
 /// Records the last faults of a volume that closes.
 pub(in crate::log) async fn record_last(core: &Rc<Core>) {
     if !core.is_unpublished() && !is_recorded(core) {
-        // A volume whose writes have stopped keeps what was recorded before.
-        let _stopped = record(core).await;
+        // A volume that cannot be written keeps what was recorded before.
+        let _not_recorded = record(core).await;
     }
 }
 
 /// Makes the newest scrubs durable.
 ///
 /// # Errors
-/// If too few members are left.
-pub(in crate::log) async fn record_scrubs(core: &Rc<Core>) -> Result<(), StopReason> {
+/// If too few members are left, or none takes the record.
+pub(in crate::log) async fn record_scrubs(core: &Rc<Core>) -> Result<(), NotRecorded> {
     let body = || RecordBody::Scrubs(core.state.borrow().array.scrubs.clone());
     core.superblock.report_latest(core, body).await
 }
