@@ -15,10 +15,8 @@
 //! * [`metrics`]: the metrics of served arrays, for Prometheus.
 //! * [`control`]: the control socket of a server, both ends.
 //!
-//! * [`queue`]: a thread with a bounded queue, for messages and events.
-//!
 //! Files import downwards: `arguments`, `commands`, `metrics`, `start`, `control`, `events`,
-//! `conditions`, `status`, `session`, `drives`, `output`, `queue`, `error`, `format`, `exit`, `job`.
+//! `conditions`, `status`, `session`, `drives`, `output`, `error`, `format`, `exit`, `job`.
 //!
 //! Exit codes: 0 done; 1 failed; 2 wrong usage; 3 not found; 4 refused for safety; 5 a server
 //! cannot be reached; 6 data is lost; 7 a scrub is incomplete. `array status --check`: 0 healthy,
@@ -39,7 +37,6 @@ mod job;
 mod memory;
 mod metrics;
 mod output;
-mod queue;
 mod ranges;
 mod session;
 mod shards;

@@ -22,7 +22,7 @@ use zoneweave_linux::FreshChild;
 use super::Event;
 use crate::error::CliError;
 use crate::output::Output;
-use crate::queue::Queue;
+use crate::output::queue::Queue;
 
 /// Events that may wait for the program.
 const WAITING: usize = 64;

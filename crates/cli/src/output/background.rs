@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use crate::queue::Queue;
+use crate::output::queue::Queue;
 
 /// Lines that may wait.
 const WAITING: usize = 1024;

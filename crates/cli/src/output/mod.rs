@@ -7,6 +7,7 @@
 mod background;
 pub(crate) mod globals;
 pub(crate) mod progress;
+pub(crate) mod queue;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -17,7 +18,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::queue::Queue;
+use crate::output::queue::Queue;
 use globals::{Color, Globals};
 
 /// The version of every JSON document.

@@ -144,6 +144,8 @@ impl Filesystem for OneFile {
         if length == 0 {
             return reply.data(&[]);
         }
+        let (end, file) = (offset + u64::from(length), self.attributes.size);
+        assert!(end <= file, "a read up to {end} of a file of {file} bytes");
         self.mailbox.put(Request::Read { offset, length, reply });
     }
 
@@ -159,9 +161,14 @@ impl Filesystem for OneFile {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        if data.is_empty() {
+            return reply.written(0);
+        }
         if self.clip(offset, data.len() as u64) < data.len() as u64 {
             return reply.error(Errno::ENOSPC);
         }
+        let (end, file) = (offset + data.len() as u64, self.attributes.size);
+        assert!(end <= file, "a write up to {end} of a file of {file} bytes");
         let blocks = u32::try_from(data.len().div_ceil(BLOCK_BYTES)).expect("at most 1 MiB");
         let mut buffer = AlignedBuffer::unfilled(BlockCount(blocks));
         buffer.as_mut()[..data.len()].copy_from_slice(data);

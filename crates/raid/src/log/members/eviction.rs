@@ -22,12 +22,12 @@ use crate::scheme::Column;
 /// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
 
-/// Segments in a row that are aborted because of a member before it is evicted: more than occasional
-/// errors explain. Each was given up with all its contents.
+/// Segments in a row that are aborted because of a member before it is evicted: more than
+/// occasional errors explain. Each was given up with all its contents.
 const ABORTED_TO_FAIL: u32 = 8;
 
-/// Segments in a row that are aborted because of a needed member: beyond that, writes would continue
-/// for ever and wear out all zones.
+/// Segments in a row that are aborted because of a needed member: beyond that, writes would
+/// continue for ever and wear out all zones.
 const ABORTED_TO_STOP: u32 = 64;
 
 /// Longest time between two of them, as occasional errors also abort a segment now and then.

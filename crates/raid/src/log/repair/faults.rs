@@ -9,7 +9,8 @@
 //!
 //! Invariant: what was recorded is read by every later start, as snapshots of the superblock repeat
 //! it. Faults are cleared only by a record that every member in service has. If an order to clear
-//! them fails, they are recorded anew, and a start lists what the record of any of these members has.
+//! them fails, they are recorded anew, and a start lists what the record of any of these members
+//! has.
 
 use std::cell::RefCell;
 use std::rc::Rc;

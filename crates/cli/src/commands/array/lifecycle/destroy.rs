@@ -1,8 +1,8 @@
 //! `zoneweave array destroy`.
 //!
 //! All members are checked before the first is marked, and marked before the first is erased. So a
-//! member that cannot be marked leaves the array as it was. An array which is interrupted in between
-//! does not start with those that are left, and can be destroyed by the same command again.
+//! member that cannot be marked leaves the array as it was. An array which is interrupted in
+//! between does not start with those that are left, and can be destroyed by the same command again.
 //!
 //! Fault model: a drive may fail at any command. Then the others are marked or erased all the same,
 //! and the message lists what was done.
@@ -218,6 +218,9 @@ async fn of_each(
             Err(error) => outcomes.problems.push(format!("{label}: {error}")),
         }
     }
+    let counted = outcomes.done.len() + outcomes.problems.len();
+    let given: usize = whole.shards.iter().map(|array| array.drives.len()).sum();
+    assert_eq!(counted, given, "each drive has an outcome");
     outcomes
 }
 
