@@ -1,6 +1,7 @@
 //! Errors of commands. Each message says what failed and what to do; each error has an exit code.
 
 mod lifecycle;
+mod members;
 
 use std::io;
 use std::path::PathBuf;
@@ -27,6 +28,7 @@ use crate::exit::Exit;
 use crate::format;
 use crate::status::shard::ShardStatus;
 pub(crate) use lifecycle::LifecycleError;
+pub(crate) use members::NewMemberError;
 
 /// Why a command ended early.
 #[derive(Debug, Error)]
@@ -337,6 +339,8 @@ pub(crate) enum CliError {
     OutOfRange { what: String, range: String },
     #[error(transparent)]
     Lifecycle(#[from] LifecycleError),
+    #[error(transparent)]
+    NewMember(#[from] NewMemberError),
     #[error("data mismatch: block {} does not contain the data last written to it", at.0)]
     ReadWrong { at: Lba },
     #[error("step {step} of the demo failed: {problem}")]
@@ -501,6 +505,7 @@ impl CliError {
             Self::Remote { exit, .. } => *exit,
             Self::OfShard { error, .. } => error.exit(),
             Self::Lifecycle(error) => error.exit(),
+            Self::NewMember(error) => error.exit(),
             Self::File { error, .. } if error.kind() == io::ErrorKind::NotFound => Exit::NotFound,
             _ => Exit::Failed,
         }

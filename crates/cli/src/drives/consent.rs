@@ -1,5 +1,6 @@
 //! The contents of a drive, and the consent to overwrite them.
 
+use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
@@ -31,6 +32,12 @@ pub(crate) struct Holdings {
 pub(crate) struct Destroyed {
     pub drive: String,
     pub holds: String,
+}
+
+impl fmt::Display for Destroyed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", format::word(&self.drive), self.holds)
+    }
 }
 
 impl Destroyed {

@@ -5,6 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
+use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
+
+use crate::error::NewMemberError;
+use crate::session::NamedDrive;
 
 /// The largest write of an emulated drive, in bytes: with less space than this it may fail.
 pub(crate) const WRITE_BYTES: u64 = 1 << 20;
@@ -30,4 +34,19 @@ pub(crate) fn full_disk(drive: &Path) -> Option<FullDisk> {
     let folder = drive.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).ok()?;
     (has_holes && free < WRITE_BYTES).then_some(FullDisk { folder, free })
+}
+
+/// Checks that a drive which is to become a member has space for its first writes, before anything
+/// is given up for it. `zones` are its zones, whose contents are erased first.
+///
+/// # Errors
+/// If its file system has less than a start asks for.
+pub(crate) fn check_space(named: &NamedDrive, zones: &[ZoneInfo]) -> Result<(), NewMemberError> {
+    let Some(FullDisk { folder, free }) = full_disk(named.drive.path()) else { return Ok(()) };
+    let blocks: u64 = zones.iter().map(|info| u64::from(info.write_pointer.0)).sum();
+    if free + blocks * BLOCK_BYTES as u64 >= WRITE_BYTES {
+        return Ok(());
+    }
+    let label = named.label.clone();
+    Err(NewMemberError::NoSpace { label, folder, free, needed: WRITE_BYTES })
 }

@@ -16,6 +16,7 @@ use super::start::start_whole;
 use crate::conditions::{refuse_working, spared};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::drives::paths::same_file;
+use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::output::Output;
 use crate::output::progress::Progress;
@@ -129,6 +130,7 @@ fn checked(
         zones.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
     let config = &found.membership.config;
     check_fit(config, &found.geometry()?, named.drive.geometry(), &zones)?;
+    check_space(&named, &zones)?;
     let in_slot = found.position_of(slot).map(|at| found.drives.opened[at].label.clone());
     refuse_working(slot, in_slot.filter(|_| health == MemberHealth::Online), yes_destroy)?;
     let consent = Consent { all: yes_destroy, named: destroy };

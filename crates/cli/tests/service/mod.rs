@@ -5,6 +5,7 @@ mod destroy;
 mod events;
 mod metrics;
 mod named;
+mod new_drives;
 mod notify;
 mod rename;
 mod scrubs;

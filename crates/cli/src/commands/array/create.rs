@@ -20,7 +20,8 @@ use zoneweave_zoned::{BLOCK_BYTES, ByteSize, ZoneInfo, ZoneState, ZonedDeviceExt
 use crate::drives::consent::{Consent, Destroyed, Holdings, confirm, holdings, not_empty};
 use crate::drives::membership::membership_of;
 use crate::drives::paths::natural_order;
-use crate::error::{CliError, usage};
+use crate::drives::space::check_space;
+use crate::error::{CliError, NewMemberError, usage};
 use crate::exit::Exit;
 use crate::format::{self, VolumeSize};
 use crate::output::Output;
@@ -292,6 +293,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
         all_planned.push(planned);
     }
     let destroys = contents(&session, &drives)?;
+    check_spaces(&session, &drives, &destroys)?;
     if request.dry_run {
         return Ok(Made { configs: all_planned, unused_bytes: unused, destroys });
     }
@@ -304,7 +306,7 @@ pub(crate) fn make(request: &Create, output: &Output) -> Result<Made, CliError> 
         let config = session.executor.run(create(&offer(drives_of_shard), &options));
         made.push(config.map_err(|error| {
             let error = CliError::from(error).of(ShardStatus::of(shard));
-            undo(&session, error, &drives, &blank, &arrays)
+            undo(&session, error, &drives, &blank, &arrays, &destroys)
         })?);
     }
     assert_eq!(made.len(), usize::from(request.shards), "every shard has an array");
@@ -357,19 +359,47 @@ fn is_usable(info: &ZoneInfo) -> bool {
     !matches!(info.state, ZoneState::Offline | ZoneState::ReadOnly)
 }
 
-/// The error of an array that was not completed, once what was written is erased.
+/// The error of an array that was not completed, once what was written is erased; with the contents
+/// that are gone, of those that were to be destroyed.
 fn undo(
     session: &Session,
     error: CliError,
     drives: &[NamedDrive],
     blank: &[bool],
     arrays: &[ArrayUuid],
+    destroys: &[Destroyed],
 ) -> CliError {
     let halves = session.executor.run(unmake(drives, blank, arrays));
-    match halves.is_empty() {
+    let error = match halves.is_empty() {
         true => error,
         false => CliError::HalfMade { error: Box::new(error), drives: halves },
+    };
+    let is_kept = |lost: &&Destroyed| {
+        let named = drives.iter().find(|named| named.label == lost.drive);
+        let holds = named.and_then(|named| session.executor.run(holdings(named)).ok().flatten());
+        holds.is_some_and(|holds| holds.text == lost.holds)
+    };
+    let erased = destroys.iter().filter(|lost| !is_kept(lost));
+    let erased: Vec<_> = erased.map(Destroyed::to_string).collect();
+    match erased.is_empty() {
+        true => error,
+        false => NewMemberError::Erased { error: Box::new(error), erased }.into(),
     }
+}
+
+/// Checks that every drive has space for its superblock, before any contents are erased. An array
+/// of blank drives costs nothing if it fails.
+fn check_spaces(
+    session: &Session,
+    drives: &[NamedDrive],
+    destroys: &[Destroyed],
+) -> Result<(), CliError> {
+    for named in drives.iter().filter(|_| !destroys.is_empty()) {
+        let zones = session.executor.run(named.member.report());
+        let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
+        check_space(named, &zones.map_err(failed)?)?;
+    }
+    Ok(())
 }
 
 /// Erases the superblocks of an array that was not completed, and all of drives that were blank:

@@ -16,6 +16,7 @@ use crate::conditions::{
 use crate::control::{Client, Request, Waiting};
 use crate::drives::consent::{Consent, holdings, not_empty};
 use crate::drives::paths::{absolute, same_file};
+use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -130,6 +131,7 @@ fn checked(
     let zones =
         zones.map_err(|status| CliError::DriveFailed { label: named.label.clone(), status })?;
     check_fit(&record.config, &named, &zones)?;
+    check_space(&named, &zones)?;
     // Only after the new drive was examined: a useless one must not cost a working member.
     refuse_working(request.slot, works, request.yes_destroy)?;
     let consent = Consent { all: request.yes_destroy, named: &request.destroy };

@@ -10,6 +10,7 @@ use zoneweave_zoned::ZonedDeviceExt;
 use super::options::{LEAST_INDEX_MEMORY, Served};
 use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
+use crate::drives::space::check_space;
 use crate::error::{CliError, usage};
 use crate::events::Receivers;
 use crate::format::bytes;
@@ -197,7 +198,8 @@ fn check_spare(
     check_fit(config, spare, &zones).map_err(|error| {
         let (drive, name) = (spare.label.clone(), config.name.clone());
         CliError::SpareUnfit { drive, name, error }
-    })
+    })?;
+    Ok(check_space(spare, &zones)?)
 }
 
 /// A drive given as a spare, and a description of its contents; `None` if it is blank.

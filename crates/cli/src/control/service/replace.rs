@@ -10,6 +10,7 @@ use zoneweave_zoned::{Status, ZonedDeviceExt};
 use super::Service;
 use crate::conditions::{check_fit, explained, refuse_working};
 use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::events::{Place, What};
 use crate::job::JobKind;
@@ -74,6 +75,7 @@ impl Service {
         let zones = named.member.report().await;
         let zones = zones.map_err(|status| failed(named, &status))?;
         check_fit(&self.config, named, &zones)?;
+        check_space(named, &zones)?;
         // Again, since the slot may have come back meanwhile.
         refuse_working(slot, self.slots.working(&self.volume.status().members, slot), consent.all)?;
         let uuid = MemberUuid(random_uuid()?);

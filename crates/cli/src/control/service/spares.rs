@@ -11,6 +11,7 @@ use super::Service;
 use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
 use crate::drives::paths::absolute;
+use crate::drives::space::check_space;
 use crate::error::{CliError, LifecycleError};
 use crate::events::{Place, What};
 use crate::job::JobKind;
@@ -88,6 +89,7 @@ impl Service {
         let zones = named.member.report().await;
         let zones = zones.map_err(|status| CliError::DriveFailed { label, status })?;
         check_fit(&self.config, &named, &zones)?;
+        check_space(&named, &zones)?;
         self.keep_spare(named)
     }
 

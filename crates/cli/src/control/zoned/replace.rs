@@ -10,6 +10,7 @@ use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 use super::ZonedService;
 use crate::conditions::refuse_working;
 use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::events::{Place, What};
 use crate::job::JobKind;
@@ -71,6 +72,7 @@ impl ZonedService {
         let failed = |status| self.explained(ReplaceError::DriveFailed(status), named);
         let zones = zones.map_err(failed)?;
         check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
+        check_space(named, &zones)?;
         let uuid = MemberUuid(random_uuid()?);
         let drive = named.path.display().to_string();
         let before = self.place(slot);

@@ -6,7 +6,7 @@ use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, create, geometry, plan};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, ZonedDevice};
 
-use super::{Create, check_name, contents, may_destroy, scheme_of, undo};
+use super::{Create, check_name, check_spaces, contents, may_destroy, scheme_of, undo};
 use crate::drives::consent::Destroyed;
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -129,6 +129,7 @@ fn make(
         );
     }
     let destroys = contents(&session, &drives)?;
+    check_spaces(&session, &drives, &destroys)?;
     let volume_of =
         |config: &ArrayConfig| geometry(config, drives.iter().map(|named| named.drive.geometry()));
     if request.dry_run {
@@ -138,8 +139,9 @@ fn make(
     let blank = may_destroy(&session, &drives, request, output)?;
     let options = CreateOptions { wipe: blank.contains(&false), ..options };
     let created = session.executor.run(create(&offer(&drives), &options));
-    let config =
-        created.map_err(|error| undo(&session, error.into(), &drives, &blank, &[options.array]))?;
+    let arrays = [options.array];
+    let config = created
+        .map_err(|error| undo(&session, error.into(), &drives, &blank, &arrays, &destroys))?;
     let volume = volume_of(&config)?;
     Ok((config, volume, destroys))
 }

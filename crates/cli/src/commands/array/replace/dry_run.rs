@@ -7,6 +7,7 @@ use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 use super::Replace;
 use crate::conditions::{check_fit, slot_health};
 use crate::drives::consent::{Destroyed, holdings};
+use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -47,6 +48,7 @@ pub(super) fn run(request: &Replace, session: &Session, output: &Output) -> Resu
         None => check_fit(&config, &named, &zones)?,
         Some(volume) => raizn::check_fit(&config, &volume, named.drive.geometry(), &zones)?,
     }
+    check_space(&named, &zones)?;
     let holds = session.executor.run(holdings(&named))?;
     let destroys = holds.iter().map(|holds| Destroyed::new(&named, holds)).collect();
     let found = DryRun { slot: *slot, drive: named.label.clone(), destroys, dry_run: true };

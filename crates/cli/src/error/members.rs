@@ -1,0 +1,30 @@
+//! Errors of drives that are to become members.
+
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+use crate::exit::Exit;
+use crate::format::{bytes, word};
+
+/// Why a drive does not become a member, or an array is not made of new ones.
+#[derive(Debug, Error)]
+pub(crate) enum NewMemberError {
+    #[error(
+        "there is no space left for {}: {} has {} free, and a write takes up to {}; nothing was changed: \
+         free some space there, and repeat this",
+        word(label), folder.display(), bytes(*free), bytes(*needed)
+    )]
+    NoSpace { label: String, folder: PathBuf, free: u64, needed: u64 },
+    #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
+    Erased { error: Box<super::CliError>, erased: Vec<String> },
+}
+
+impl NewMemberError {
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::NoSpace { .. } => Exit::Failed,
+            Self::Erased { error, .. } => error.exit(),
+        }
+    }
+}

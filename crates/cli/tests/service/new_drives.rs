@@ -1,0 +1,66 @@
+//! Drives that are to become members: nothing is given up for one that is of no use.
+
+use std::fs;
+
+use crate::common::{MEMBERS, Place, SmallDisk};
+
+/// Five drives in `d`, and one in `full` on a file system without space; `None` without root.
+fn with_full_drive() -> Option<(Place, SmallDisk)> {
+    let place = Place::new();
+    place.run("emu create d --drives 5 --zones 16 --zone-capacity 4MiB").exits(0);
+    let disk = SmallDisk::new(&place, "full", 1500)?;
+    place.run("emu create full --drives 1 --zones 16 --zone-capacity 4MiB").exits(0);
+    disk.fill();
+    Some((place, disk))
+}
+
+fn media(place: &Place) -> Vec<Vec<u8>> {
+    let read = |at| fs::read(place.path(&format!("d/drive{at}"))).unwrap();
+    (0..5).map(read).collect()
+}
+
+/// The working drive was out of service before the new one could not be written.
+#[test]
+fn a_full_file_system_costs_no_working_drive() {
+    let Some((place, _disk)) = with_full_drive() else { return };
+    for kind in ["--size max", "--kind zoned"] {
+        place.run(&format!("array create vol0 {MEMBERS} {kind} --yes-destroy")).exits(0);
+        let replace = "--slot 3 --with full/drive0 --yes-destroy";
+        let before = media(&place);
+        for options in ["", "--dry-run"] {
+            let refused = place.run(&format!("array replace {MEMBERS} {replace} {options}"));
+            refused.exits(1).complains("no space left for full/drive0").complains("nothing was");
+        }
+        assert!(media(&place) == before, "{kind}");
+        let is_block = kind == "--size max";
+        let server = if is_block { place.serve(MEMBERS) } else { place.serve_zoned(MEMBERS) };
+        let refused = place.run(&format!("array replace d/drive0 {replace}")).exits(1);
+        refused.complains("no space left for").complains("free some space");
+        if is_block {
+            let refused = place.run("array spare add d/drive0 full/drive0").exits(1);
+            refused.complains("no space left");
+        }
+        place.run("array status d/drive0 --check").exits(0).says("HEALTHY");
+        server.stop();
+    }
+    place.run(&format!("array create vol0 {MEMBERS} --size max --yes-destroy")).exits(0);
+    let serve = format!("serve nbd {MEMBERS} --spare full/drive0 --socket unix:s.sock");
+    place.run(&serve).exits(1).complains("no space left");
+}
+
+/// The older array was erased, and the new one could not be made.
+#[test]
+fn no_array_is_erased_for_one_that_has_no_space() {
+    let Some((place, disk)) = with_full_drive() else { return };
+    place.run(&format!("array create old {MEMBERS} --size max")).exits(0);
+    let before = media(&place);
+    for kind in ["--size max", "--kind zoned"] {
+        let create = format!("array create new {MEMBERS} full/drive0 {kind} --yes-destroy");
+        place.run(&create).exits(1).complains("no space left for full/drive0");
+        assert!(media(&place) == before, "{kind}");
+    }
+    place.run(&format!("array status {MEMBERS} --check")).exits(0).says("old");
+    disk.free();
+    let create = format!("array create new {MEMBERS} full/drive0 --size max --yes-destroy");
+    place.run(&create).exits(0);
+}
