@@ -140,6 +140,28 @@ fn a_shard_that_cannot_start_leaves_the_others_as_they_were() {
     assert!(media(&place, "d") == before);
 }
 
+/// With --force, the first shard was started before the second one turned out to have too few
+/// drives: its missing drive was out of service, and nothing was served.
+#[test]
+fn a_forced_start_of_shards_starts_all_or_none() {
+    let place = Place::with_drives();
+    let all = "d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 d/drive5";
+    place.run(&format!("array create vol0 {all} --shards 2 --size max --chunk 4KiB")).exits(0);
+    let server = place.serve(all);
+    let mut client = server.client();
+    client.write(0, &pattern(8, 1 << 20));
+    client.flush();
+    drop(client);
+    server.stop();
+    let before = media(&place, "d");
+    for few in ["d/drive0 d/drive1 d/drive3", "d/drive3 d/drive0 d/drive1"] {
+        let refused = place.run(&format!("serve nbd {few} --force --socket unix:s.sock"));
+        refused.exits(1).complains("shard 1 of 2").complains("has 1 of 3 drives");
+        assert!(media(&place, "d") == before);
+    }
+    place.run(&format!("array status {all} --check")).exits(0);
+}
+
 /// A drive that was named and could not be opened was taken for lost: it was out of service when
 /// the reason was gone.
 #[test]

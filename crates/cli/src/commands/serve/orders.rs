@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
-use zoneweave_raid::log::{DriveRole, survey};
+use zoneweave_raid::log::{AssemblyError, DriveRole, OpenError, Survey, survey};
+use zoneweave_raid::scheme::Column;
 use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::options::{LEAST_INDEX_MEMORY, Served};
-use crate::conditions::check_fit;
+use crate::conditions::{check_fit, is_present};
 use crate::drives::consent::holdings;
 use crate::drives::space::check_space;
 use crate::error::{CliError, usage};
@@ -153,14 +154,14 @@ fn spares_of(number: usize, shards: usize, spares: &[GivenSpare]) -> Vec<PathBuf
 
 /// Checks, without writing, that the array would start and that its spares can be spares.
 fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
-    let beside_others = order.shard.is_some() && !order.served.force;
+    let beside_others = order.shard.is_some();
     if !beside_others && order.spares.is_empty() && order.written_spares.is_empty() {
         return Ok(order);
     }
     let drives = session.open_some(&order.drives, Access::Look)?;
-    let found = session.executor.run(survey(offer(&drives.opened)));
-    if let Some(refusal) = found.refusal.filter(|_| beside_others) {
-        return Err(refusal.into());
+    let mut found = session.executor.run(survey(offer(&drives.opened)));
+    if beside_others {
+        refuse_hopeless(&mut found, order.served.force)?;
     }
     // The start itself refuses drives without an array.
     let Some(record) = found.membership else { return Ok(order) };
@@ -184,6 +185,27 @@ fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
         }
     }
     Ok(order)
+}
+
+/// Refuses a shard that cannot start, before the start of another one takes a missing drive out of
+/// service.
+///
+/// # Errors
+/// Why it does not start, unless `force` overrides that.
+fn refuse_hopeless(found: &mut Survey, force: bool) -> Result<(), CliError> {
+    let may_be_read = found.membership.as_ref().is_some_and(|record| {
+        let scheme = record.config.scheme;
+        let missing = (0..scheme.columns()).filter(|slot| !is_present(found, *slot));
+        scheme.survives(missing.map(Column::of).collect())
+    });
+    let overridden = |refusal: &mut OpenError| {
+        let no_quorum = matches!(refusal, OpenError::Array(AssemblyError::NoQuorum { .. }));
+        force && no_quorum && may_be_read
+    };
+    match found.refusal.take_if(|refusal| !overridden(refusal)) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
+    }
 }
 
 /// Checks that a drive could become a member: the write layout depends on the spares too.
