@@ -22,8 +22,8 @@ pub(crate) struct ShardedDrives {
     first: ArrayUuid,
     /// The drives of each shard.
     pub(crate) of_shards: Vec<Vec<PathBuf>>,
-    /// Descriptions of the other drives given.
-    strangers: Vec<String>,
+    /// The other drives given: what each holds, or the error of its opening.
+    strangers: Vec<(String, String)>,
 }
 
 impl ShardedDrives {
@@ -35,9 +35,14 @@ impl ShardedDrives {
 
     /// Warns of drives that do not belong to the volume.
     pub(crate) fn tell_strangers(&self, output: &Output) {
-        for stranger in &self.strangers {
-            output.warning(format_args!("{stranger}: ignored"));
+        for (label, holds) in &self.strangers {
+            output.warning(format_args!("{label} {holds}: ignored"));
         }
+    }
+
+    /// The first drive that does not belong to the volume.
+    pub(crate) fn stranger(&self) -> Option<&(String, String)> {
+        self.strangers.first()
     }
 
     /// Checks that drives of every shard were given.
@@ -75,7 +80,7 @@ pub(crate) fn by_shard(
 /// A drive that was given.
 enum Named {
     Member(ArrayConfig),
-    /// Its description.
+    /// What it holds.
     Other(String),
 }
 
@@ -105,9 +110,11 @@ pub(crate) fn sorted(
                 of_shards[usize::from(config.shard.number())].push(path.clone());
                 name = config.name;
             }
-            Named::Member(ArrayConfig { name, array, .. }) => strangers
-                .push(format!("{} belongs to another array, {name} ({array})", path.display())),
-            Named::Other(text) => strangers.push(text),
+            Named::Member(ArrayConfig { name, array, .. }) => {
+                let holds = format!("belongs to another array, {name} ({array})");
+                strangers.push((path.display().to_string(), holds));
+            }
+            Named::Other(holds) => strangers.push((path.display().to_string(), holds)),
         }
     }
     Ok(Some(ShardedDrives { name, first, of_shards, strangers }))
@@ -123,15 +130,16 @@ fn look_at(session: &Session, path: &Path, drives: &Drives) -> Result<Named, Cli
     let label = path.display().to_string();
     let Some(named) = drives.opened.iter().find(|named| named.drive.path() == path) else {
         let unopened = drives.unopened.iter().find(|unopened| unopened.label == label);
-        return Ok(Named::Other(unopened.map_or(label, |unopened| unopened.error.to_string())));
+        let error = unopened.map(|unopened| unopened.error.to_string());
+        return Ok(Named::Other(format!("cannot be opened ({})", error.unwrap_or_default())));
     };
     // A drive that cannot be read is described, and is not an error.
     Ok(match session.executor.run(read_records(&*named.member)) {
         Ok(records) => match records.newest() {
             Some(record) => Named::Member(record.config.clone()),
-            None => Named::Other(format!("{label} belongs to no array")),
+            None => Named::Other("belongs to no array".to_owned()),
         },
-        Err(status) => Named::Other(CliError::DriveFailed { label, status }.to_string()),
+        Err(status) => Named::Other(format!("failed: {status}")),
     })
 }
 

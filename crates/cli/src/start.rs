@@ -17,6 +17,7 @@ use crate::conditions::is_present;
 use crate::control::{Claim, Client, GivenDrive, ServedDrive, Starting, claim, socket_of};
 use crate::drives::paths::same_file;
 use crate::drives::space::{FullDisk, WRITE_BYTES, full_disk};
+use crate::drives::strangers::refuse_strangers;
 use crate::error::CliError;
 use crate::job::Job;
 use crate::output::Output;
@@ -277,6 +278,9 @@ pub(crate) fn prepare(
         }
         survey => survey,
     };
+    if unusable == Unusable::Refuse && !options.force && survey.refusal.is_none() {
+        refuse_strangers(&membership.config, &membership.members, &survey.drives)?;
+    }
     refuse_full_disk(&drives.opened, &survey.drives)?;
     tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));

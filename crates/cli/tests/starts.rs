@@ -140,6 +140,50 @@ fn a_shard_that_cannot_start_leaves_the_others_as_they_were() {
     assert!(media(&place, "d") == before);
 }
 
+/// The drive of a file system that was not mounted, or a file restored to the wrong place, was left
+/// alone, and the member whose place it had was out of service.
+#[test]
+fn a_named_drive_in_the_place_of_a_missing_member_refuses_the_start() {
+    let place = Place::with_drives();
+    place.run("emu create e --drives 2 --zones 16 --zone-capacity 256KiB").exits(0);
+    place.run("array create other e/drive0 e/drive1 --level raid1 --size max").exits(0);
+    let five = format!("{MEMBERS} d/drive4");
+    let whole = [
+        (MEMBERS.to_owned(), THREE, "--size max --chunk 4KiB"),
+        (format!("{five} d/drive5"), &five, "--size max --chunk 4KiB --shards 2"),
+    ];
+    for (all, few, options) in whole {
+        place.run(&format!("array create vol0 {all} {options} --yes-destroy")).exits(0);
+        let server = place.serve(&all);
+        let mut client = server.client();
+        client.write(0, &pattern(8, 64 << 10));
+        client.flush();
+        drop(client);
+        server.stop();
+        place.run("emu create blank --drives 1 --zones 16 --zone-capacity 256KiB").exits(0);
+        let before = media(&place, "d");
+        for (stranger, holds) in [("blank/drive0", " no"), ("e/drive0", "another array")] {
+            let serve = format!("serve nbd {few} {stranger} --socket unix:s.sock");
+            let refused = place.run(&serve).exits(4).complains(holds);
+            refused.complains("is missing").complains(&format!("--without {stranger}"));
+        }
+        assert!(media(&place, "d") == before, "{options}");
+        // Beside a whole array they are left alone, and so they are if asked.
+        place.serve(&format!("{all} blank/drive0")).stop();
+        place.serve(&format!("{few} blank/drive0 --without blank/drive0")).stop();
+        place.serve(&format!("{few} blank/drive0 --without any")).stop();
+        fs::remove_dir_all(place.path("blank")).unwrap();
+    }
+    let place = Place::new();
+    place.run("emu create d --drives 5 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run(&format!("array create vol0 {MEMBERS} --kind zoned")).exits(0);
+    let before = media(&place, "d");
+    let refused = place.run(&format!("serve zoned {THREE} d/drive4")).exits(4);
+    refused.complains("d/drive4 holds nothing").complains("slot 3 of array vol0 is missing");
+    assert!(media(&place, "d") == before);
+    place.serve_zoned(&format!("{MEMBERS} d/drive4")).stop();
+}
+
 /// With --force, the first shard was started before the second one turned out to have too few
 /// drives: its missing drive was out of service, and nothing was served.
 #[test]

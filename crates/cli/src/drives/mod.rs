@@ -8,3 +8,4 @@ pub(crate) mod membership;
 pub(crate) mod paths;
 pub(crate) mod search;
 pub(crate) mod space;
+pub(crate) mod strangers;

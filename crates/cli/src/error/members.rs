@@ -1,4 +1,4 @@
-//! Errors of drives that are to become members.
+//! Errors of drives that are no members: to become some, or by mistake.
 
 use std::path::PathBuf;
 
@@ -16,6 +16,13 @@ pub(crate) enum NewMemberError {
         word(label), folder.display(), bytes(*free), bytes(*needed)
     )]
     NoSpace { label: String, folder: PathBuf, free: u64, needed: u64 },
+    #[error(
+        "{label} {holds}, and the drive of slot {slot} of array {name} is missing; the array was not started \
+         and nothing was changed: give the right drive (is its file system mounted?), or start without \
+         it, and the first write takes slot {slot} out of service: --without {}",
+        word(label)
+    )]
+    Stranger { label: String, holds: String, name: String, slot: usize },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
     Erased { error: Box<super::CliError>, erased: Vec<String> },
 }
@@ -24,6 +31,7 @@ impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
+            Self::Stranger { .. } => Exit::Refused,
             Self::Erased { error, .. } => error.exit(),
         }
     }

@@ -12,7 +12,8 @@ use super::options::{LEAST_INDEX_MEMORY, Served};
 use crate::conditions::{check_fit, is_present};
 use crate::drives::consent::holdings;
 use crate::drives::space::check_space;
-use crate::error::{CliError, usage};
+use crate::drives::strangers::first_missing;
+use crate::error::{CliError, NewMemberError, usage};
 use crate::events::Receivers;
 use crate::format::bytes;
 use crate::output::Output;
@@ -35,6 +36,8 @@ pub(super) struct Order {
     pub(super) useless_spares: Vec<PathBuf>,
     /// Limit of the in-memory index, in bytes.
     pub(super) index_memory: Option<u64>,
+    /// A drive given that belongs to no shard, with what it holds.
+    stranger: Option<(String, String)>,
     /// Those of the events of all shards.
     pub(super) receivers: Receivers,
     /// Its shard and UUID, for a sharded volume.
@@ -97,6 +100,7 @@ pub(super) fn orders(
             spares: spares_of(0, 1, &spares),
             written_spares: written(&spares),
             useless_spares: Vec::new(),
+            stranger: None,
             index_memory: request.index_memory,
             receivers: receivers.clone(),
             shard: None,
@@ -119,6 +123,7 @@ pub(super) fn orders(
         spares: spares_of(number, shards, &spares),
         written_spares: written(&spares),
         useless_spares: Vec::new(),
+        stranger: sharded.stranger().cloned(),
         index_memory,
         receivers: receivers.clone(),
         shard: Shard::new(number, shards).map(|shard| (shard, sharded.array(number))),
@@ -162,6 +167,7 @@ fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
     let mut found = session.executor.run(survey(offer(&drives.opened)));
     if beside_others {
         refuse_hopeless(&mut found, order.served.force)?;
+        refuse_beside(&order, &found)?;
     }
     // The start itself refuses drives without an array.
     let Some(record) = found.membership else { return Ok(order) };
@@ -205,6 +211,21 @@ fn refuse_hopeless(found: &mut Survey, force: bool) -> Result<(), CliError> {
     match found.refusal.take_if(|refusal| !overridden(refusal)) {
         Some(refusal) => Err(refusal.into()),
         None => Ok(()),
+    }
+}
+
+/// Refuses drives that belong to no shard while a member of this shard is missing.
+fn refuse_beside(order: &Order, found: &Survey) -> Result<(), CliError> {
+    let is_asked = order.served.force || order.served.unusable() == Unusable::LeaveOut;
+    let (Some(record), Some((label, holds))) = (&found.membership, &order.stranger) else {
+        return Ok(());
+    };
+    match first_missing(&record.members, &found.drives).filter(|_| !is_asked) {
+        None => Ok(()),
+        Some(slot) => {
+            let (label, holds, name) = (label.clone(), holds.clone(), record.config.name.clone());
+            Err(NewMemberError::Stranger { label, holds, name, slot }.into())
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use super::stop::Stop;
 use super::store::ServedStore;
 use super::{announce, descriptors, few_descriptors};
 use crate::control::{ControlServer, ControlSocket, ZonedFronts, ZonedService};
+use crate::drives::strangers::refuse_strangers;
 use crate::error::{CliError, usage};
 use crate::events::{EventOptions, Receivers, What};
 use crate::exit::Exit;
@@ -217,6 +218,9 @@ fn prepare(
         refuse_unreadable(verdicts)?;
     }
     let membership = membership.ok_or(CliError::NoArray)?;
+    if request.unusable() == Unusable::Refuse && !request.force {
+        refuse_strangers(&membership.config, &membership.members, verdicts)?;
+    }
     refuse_full_disk(&drives.opened, verdicts)?;
     let array = membership.config.array;
     let others = describe_drives(&drives, verdicts, array);
