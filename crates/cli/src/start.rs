@@ -282,7 +282,7 @@ pub(crate) fn prepare(
         refuse_strangers(&membership.config, &membership.members, &survey.drives)?;
     }
     refuse_full_disk(&drives.opened, &survey.drives)?;
-    tell_others(&describe_drives(&drives, &survey.drives, membership.config.array), output);
+    tell_others(&describe_drives(&drives, &survey.drives, &membership.config), output);
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: Lineage(random_number()?), writes, ..options };
     Ok(Prepared { drives, survey, membership, options })
@@ -386,7 +386,7 @@ impl Prepared {
                 ));
             }
         }
-        let others = describe_drives(&drives, &report.drives, membership.config.array);
+        let others = describe_drives(&drives, &report.drives, &membership.config);
         tell_recovery(&report, output);
         for reason in &volume.status().writing.fell_back {
             output.detail(format_args!("not using the best write layout for the drives: {reason}"));

@@ -116,6 +116,31 @@ fn a_scrub_of_a_served_volume_takes_orders() {
     server.stop();
 }
 
+/// Texts promised that a start puts a drive back, and named a status code as the reason.
+#[test]
+fn a_drive_that_was_away_is_replaced_by_itself() {
+    let place = with_volume();
+    write(&place, MEMBERS, 1, &pattern(1, 6 << 20));
+    let server = place.serve_zoned(MEMBERS);
+    place.run("array fail d/drive0 --slot 2").exits(0).says("by the administrator");
+    for verb in ["offline d/drive0 --slot 1", "online d/drive0 --slot 2 --with d/drive2"] {
+        place.run(&format!("array {verb}")).exits(4).complains("cannot be put back");
+    }
+    server.stop();
+    let status = place.run(&format!("array status {MEMBERS}")).exits(0);
+    status.says("drives of a zoned volume cannot be put back");
+    let server = place.serve_zoned(MEMBERS);
+    let replace = "array replace d/drive0 --slot 2 --with d/drive2";
+    place.run(&format!("{replace} --yes-destroy")).exits(0).says("HEALTHY");
+    place.run(&format!("{replace} --yes-destroy")).exits(4).complains("in service");
+    let third = "--slot 2 --with d/drive4";
+    place.run(&format!("array replace d/drive0 {third} --yes-destroy")).exits(0).says("HEALTHY");
+    server.stop();
+    let status = place.run("array status d/drive0 d/drive1 d/drive3 d/drive4 d/drive2").exits(0);
+    status.says("which has another drive now");
+    assert!(read(&place, "d/drive0 d/drive1 d/drive3 d/drive4", 1) == pattern(1, 6 << 20));
+}
+
 /// A rebuild that a killed server had begun goes on in the next one.
 #[test]
 fn an_interrupted_rebuild_goes_on_in_the_next_server() {

@@ -25,7 +25,7 @@ use super::service::remote_result;
 use super::slots::Slots;
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
-use crate::error::CliError;
+use crate::error::{CliError, NewMemberError};
 use crate::events::log::EventLog;
 use crate::events::{Event, What};
 use crate::job::Job;
@@ -174,9 +174,10 @@ impl ZonedService {
                 remote_result(&self.status().await)
             }
             Request::Shape => remote_result(&Shape::from(self.volume.geometry())),
+            Request::Offline { .. } | Request::Online { .. } => {
+                Err(NewMemberError::NoReturn { name: self.config.name.clone() }.into())
+            }
             Request::Segments
-            | Request::Offline { .. }
-            | Request::Online { .. }
             | Request::Clear
             | Request::AddSpare { .. }
             | Request::RemoveSpare { .. }

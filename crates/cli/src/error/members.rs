@@ -23,6 +23,12 @@ pub(crate) enum NewMemberError {
         word(label)
     )]
     Stranger { label: String, holds: String, name: String, slot: usize },
+    #[error(
+        "array {name} has a zoned volume, whose drives cannot be put back: take a drive out with \
+         `zoneweave array fail`, and replace it with `zoneweave array replace`, which takes the same drive \
+         too and rebuilds it"
+    )]
+    NoReturn { name: String },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
     Erased { error: Box<super::CliError>, erased: Vec<String> },
 }
@@ -31,7 +37,7 @@ impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
-            Self::Stranger { .. } => Exit::Refused,
+            Self::Stranger { .. } | Self::NoReturn { .. } => Exit::Refused,
             Self::Erased { error, .. } => error.exit(),
         }
     }

@@ -1,11 +1,12 @@
 //! The status of an array that is not served, from its superblocks. Nothing is started or written.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use zoneweave_raid::log::format::{ArrayUuid, MemberEntry};
+use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, VolumeKind};
 use zoneweave_raid::log::{
     AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
 };
+use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
@@ -66,7 +67,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         lost,
         scrubs: ScrubEntry::list(&survey.scrubs.0, false),
         members,
-        others: describe_drives(drives, &survey.drives, config.array),
+        others: describe_drives(drives, &survey.drives, config),
     };
     Some(status.with_drives_named())
 }
@@ -187,9 +188,10 @@ fn no_space(opened: &[NamedDrive], survey: &Survey, verdict: Verdict) -> Verdict
 pub(crate) fn describe_drives(
     drives: &Drives,
     verdicts: &[DriveVerdict],
-    array: ArrayUuid,
+    config: &ArrayConfig,
 ) -> Vec<OtherDrive> {
-    let mut others: Vec<_> = verdicts.iter().filter_map(|verdict| other(verdict, array)).collect();
+    let others = verdicts.iter().filter_map(|verdict| other(verdict, verdicts, config));
+    let mut others: Vec<_> = others.collect();
     others.extend(drives.unopened.iter().map(|unopened| OtherDrive {
         drive: unopened.label.clone(),
         path: Some(absolute_path(&unopened.label)),
@@ -199,19 +201,18 @@ pub(crate) fn describe_drives(
     others
 }
 
-fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
-    let path = absolute_path(&verdict.label);
+fn other(
+    verdict: &DriveVerdict,
+    verdicts: &[DriveVerdict],
+    config: &ArrayConfig,
+) -> Option<OtherDrive> {
+    let (path, ours) = (absolute_path(&verdict.label), config.array);
     let detail = match &verdict.role {
         DriveRole::Member { .. } => return None,
         DriveRole::Copy { slot } => {
             format!("says that it is slot {}, as another drive does: leave the copy out", slot.0)
         }
-        DriveRole::Stale { slot } => format!(
-            "was {slot} of this array and missed writes; a server re-adds it at its start, or: \
-             zoneweave array online DRIVE... --slot {} --with {}",
-            slot.0,
-            word(path.display())
-        ),
+        DriveRole::Stale { slot } => stale(*slot, &path, verdicts, config),
         DriveRole::Foreign { array } if *array == ours => format!(
             "has diverged from this array, which was started with --force without it; to re-add it: \
              zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
@@ -230,6 +231,28 @@ fn other(verdict: &DriveVerdict, ours: ArrayUuid) -> Option<OtherDrive> {
     };
     let role = role_word(&verdict.role).to_owned();
     Some(OtherDrive { drive: verdict.label.clone(), path: Some(path), role, detail })
+}
+
+/// What to do with a former member of a slot.
+fn stale(slot: Column, path: &Path, verdicts: &[DriveVerdict], config: &ArrayConfig) -> String {
+    let (number, drive) = (slot.0, word(path.display()));
+    if position_of(verdicts, slot.index()).is_some() {
+        return format!(
+            "was {slot} of this array, which has another drive now: leave it out, or erase it: zoneweave \
+             drive wipe {drive}"
+        );
+    }
+    match config.volume {
+        VolumeKind::Log(_) => format!(
+            "was {slot} of this array and missed writes; a server re-adds it at its start, or: \
+             zoneweave array online DRIVE... --slot {number} --with {drive}"
+        ),
+        VolumeKind::Zoned(_) => format!(
+            "was {slot} of this array and is out of service; drives of a zoned volume cannot be put \
+             back, only rebuilt as new ones: zoneweave array replace DRIVE... --slot {number} --with \
+             {drive} --yes-destroy"
+        ),
+    }
 }
 
 /// The absolute path of a drive by its label, which is the path that was given.

@@ -75,7 +75,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         lost: LostRanges::default(),
         scrubs: Vec::new(),
         members,
-        others: describe_drives(&found.drives, &found.survey.drives, config.array),
+        others: describe_drives(&found.drives, &found.survey.drives, config),
     };
     Ok(status.with_drives_named())
 }

@@ -55,8 +55,16 @@ impl Volume {
         if slot.index() >= columns {
             return Err(AdminError::NoSuchSlot { slot: slot.index(), columns });
         }
-        self.core.state.borrow().array.check_spared(slot)?;
+        let was_in_service = {
+            let array = &self.core.state.borrow().array;
+            array.check_spared(slot)?;
+            array.members[slot.index()].writable().is_some()
+        };
         self.core.fail_member(slot, Status::Aborted);
+        if was_in_service {
+            let member = &mut self.core.state.borrow_mut().array.members[slot.index()];
+            member.failure = Some("taken out of service by the administrator".to_owned());
+        }
         self.core.membership_settled().await;
         self.core.state.borrow().array.stopped.map_or(Ok(()), |why| Err(AdminError::Stopped(why)))
     }

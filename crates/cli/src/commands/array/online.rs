@@ -7,7 +7,7 @@ use clap::Args;
 use super::status::parse_status;
 use crate::control::{Client, Request, Waiting};
 use crate::drives::paths::absolute;
-use crate::error::CliError;
+use crate::error::{CliError, NewMemberError};
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::output::progress::Progress;
@@ -70,7 +70,10 @@ fn show(status: &ArrayStatus, output: &Output) {
 
 /// The server of an array.
 fn server(session: &Session, drives: &[PathBuf]) -> Result<Client, CliError> {
-    let located = locate_one(session, drives)?;
+    let located = locate_one(session, drives).map_err(|error| match error {
+        CliError::IsZoned { name } => NewMemberError::NoReturn { name }.into(),
+        other => other,
+    })?;
     if located.survey.membership.is_none() {
         return Err(CliError::NoArray);
     }

@@ -223,7 +223,7 @@ fn prepare(
     }
     refuse_full_disk(&drives.opened, verdicts)?;
     let array = membership.config.array;
-    let others = describe_drives(&drives, verdicts, array);
+    let others = describe_drives(&drives, verdicts, &membership.config);
     tell_others(&others, output);
     // Fails if another server has this array, for example with the originals of these drives.
     let control = ControlSocket::listen(array)?;
