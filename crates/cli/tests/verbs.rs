@@ -407,6 +407,7 @@ fn a_start_in_the_middle_of_a_rebuild_goes_on_with_it() {
     let log = server.stop();
     assert!(log.contains("the interrupted rebuild goes on"), "{log}");
     assert!(log.contains("the interrupted rebuild is complete"), "{log}");
+    assert!(!log.contains("the rebuild has stopped"), "{log}");
 }
 
 /// The advice named drives by the server's relative paths.

@@ -164,7 +164,9 @@ fn an_interrupted_rebuild_goes_on_in_the_next_server() {
     replace.wait().unwrap();
     let server = place.serve_zoned("d/drive0 d/drive1 d/drive3 d/drive4");
     while status()["members"][2]["state"] != "online" {}
-    assert!(server.stop().contains("the interrupted rebuild is complete"));
+    let log = server.stop();
+    assert!(log.contains("the interrupted rebuild is complete"), "{log}");
+    assert!(!log.contains("the rebuild has stopped"), "{log}");
     for zone in 0..4 {
         let data = pattern(zone.into(), 6 << 20);
         assert!(read(&place, "d/drive0 d/drive1 d/drive3 d/drive4", zone) == data);

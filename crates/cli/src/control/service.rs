@@ -23,7 +23,7 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 
 use super::jobs::Jobs;
 use super::pace::Pace;
-use super::slots::Slots;
+use super::slots::{Slots, is_any_rebuilding};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
 use crate::events::log::EventLog;
@@ -107,12 +107,15 @@ impl Service {
         others: Vec<OtherDrive>,
     ) -> Self {
         let events = EventLog::new(ShardStatus::name(&config.name, ShardStatus::of(config.shard)));
+        let members = volume.status().members;
         Self {
             ring: ring.clone(),
             handle: handle.clone(),
             started: handle.now(),
             config,
-            slots: Slots::new(&volume.status().members, drives),
+            slots: Slots::new(&members, drives),
+            // Until `resume` has looked: the first event must not say that the rebuild has stopped.
+            resumes: Cell::new(is_any_rebuilding(&members)),
             volume,
             others,
             servers: RefCell::default(),
@@ -122,7 +125,6 @@ impl Service {
             spares: RefCell::default(),
             former: RefCell::default(),
             offline: RefCell::default(),
-            resumes: Cell::default(),
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             events,

@@ -167,3 +167,8 @@ impl Slots {
         Some(slots.remove(at).uuid)
     }
 }
+
+/// Whether a slot is being rebuilt.
+pub(super) fn is_any_rebuilding(members: &[MemberStatus]) -> bool {
+    members.iter().any(|member| member.state == MemberHealth::Rebuilding)
+}

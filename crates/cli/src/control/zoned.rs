@@ -22,7 +22,7 @@ use zoneweave_zoned::ZonedDevice;
 use super::jobs::Jobs;
 use super::pace::Pace;
 use super::service::remote_result;
-use super::slots::Slots;
+use super::slots::{Slots, is_any_rebuilding};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::{CliError, NewMemberError};
@@ -115,6 +115,8 @@ impl ZonedService {
         };
         let members = service.members();
         assert_eq!(members.len(), drives.len(), "a place for each member's drive");
+        // Until `resume` has looked: the first event must not say that the rebuild has stopped.
+        service.resumes.set(is_any_rebuilding(&members));
         Self { slots: Slots::new(&members, drives), ..service }
     }
 
