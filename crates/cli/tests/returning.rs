@@ -148,7 +148,8 @@ fn a_drive_goes_offline_and_comes_back_while_clients_write() {
     let server = place.serve(MEMBERS);
     let mut client = server.client();
     for round in 0..3 {
-        place.run("array offline d/drive0 --slot 3").exits(0).says("DEGRADED");
+        let offline = place.run("array offline d/drive0 --slot 3").exits(0).says("DEGRADED");
+        offline.says("array online").says("--slot 3 --with /");
         data[..MISSED].copy_from_slice(&pattern(5 + round, MISSED));
         client.write(0, &data[..MISSED]);
         // Its file is closed: it may be moved.

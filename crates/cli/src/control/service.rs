@@ -58,8 +58,9 @@ pub(crate) struct Service {
     spares: RefCell<Vec<KeptSpare>>,
     /// Former members that return at the start.
     former: RefCell<Vec<Returning>>,
-    /// Paths of the drives that were taken out of service to be put back, by slot.
-    offline: RefCell<Vec<(usize, PathBuf)>>,
+    /// Paths of the drives that were taken out of service to be put back, by the UUIDs of their
+    /// members: a slot may have got another drive since.
+    offline: RefCell<Vec<(String, PathBuf)>>,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
     /// Replacements and returns, with the UUIDs as members that their drives get when they begin.
@@ -240,6 +241,7 @@ impl Service {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),
+            offline: self.offline_slots(),
             jobs: self.jobs(),
             spares: self.spares(),
             next_scrub_s: self.next_scrub_s(unix_seconds()),

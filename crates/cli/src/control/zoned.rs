@@ -247,6 +247,7 @@ impl ZonedService {
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),
+            offline: Vec::new(),
             jobs: self.jobs(),
             spares: Vec::new(),
             next_scrub_s: None,

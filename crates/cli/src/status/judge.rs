@@ -7,15 +7,18 @@
 //! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, at once |
 //! | a slot has no drive, and a spare, a replacement or its drive waits for it | DEGRADED | none |
 //! | a drive is missing, and has missed nothing yet | DEGRADED | bring it back |
+//! | a drive was taken offline | DEGRADED | put it back |
 //! | a rebuild has stopped, or the array is not served | DEGRADED | restart or serve it |
 //! | blocks could not be read | DAMAGED | restore them; and as above |
 //! | writes have stopped, or the array cannot start | FAILED | bring drives back |
+
+use std::path::PathBuf;
 
 use zoneweave_raid::log::MemberHealth;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{DRIVES, Health, MemberStatus, SpareState, SpareStatus, WaitingStatus};
-use crate::format::{bytes, slot_state, slots};
+use crate::format::{bytes, slot_state, slots, word};
 
 /// The rebuild of an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,8 @@ pub(super) struct Facts<'a> {
     pub is_served: bool,
     pub rebuild: Rebuild,
     pub waiting: &'a [WaitingStatus],
+    /// Slots whose drives were taken offline, with their paths.
+    pub offline: &'a [(u8, PathBuf)],
     pub spares: &'a [SpareStatus],
     /// Blocks that could not be read, nor restored from other drives.
     pub lost_blocks: u64,
@@ -202,6 +207,14 @@ impl Facts<'_> {
                 online(*slot)
             );
         }
+        let offline = |slot: u8| self.offline.iter().find(|(other, _)| *other == slot);
+        if let Some((slot, path)) = uncovered.iter().find_map(|slot| offline(*slot)) {
+            return format!(
+                "{running}put the drive of slot {slot} back, which was taken offline: {} {}",
+                online_with(*slot),
+                word(path.display())
+            );
+        }
         match uncovered[..] {
             [] => format!("{NOTHING}{running}{coming}; do not remove another drive"),
             [slot] => {
@@ -240,7 +253,11 @@ fn replace(slot: u8) -> String {
 
 /// The command that brings the drive of a slot back.
 fn online(slot: u8) -> String {
-    format!("zoneweave array online {DRIVES} --slot {slot} --with ITS_DRIVE")
+    format!("{} ITS_DRIVE", online_with(slot))
+}
+
+fn online_with(slot: u8) -> String {
+    format!("zoneweave array online {DRIVES} --slot {slot} --with")
 }
 
 #[cfg(test)]

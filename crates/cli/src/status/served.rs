@@ -36,6 +36,8 @@ pub(crate) struct FrontEnds {
     /// Whether the rebuild that a restart interrupted is about to go on.
     pub resumes: bool,
     pub waiting: Vec<WaitingStatus>,
+    /// Slots whose drives were taken offline, with their paths.
+    pub offline: Vec<(u8, PathBuf)>,
     pub jobs: Vec<JobStatus>,
     pub spares: Vec<SpareStatus>,
     /// Of the schedule, in seconds since 1970.
@@ -66,6 +68,7 @@ pub(crate) fn served_status(
         is_served: true,
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
         waiting: &front_ends.waiting,
+        offline: &front_ends.offline,
         spares: &front_ends.spares,
         lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
         is_on_record: true,

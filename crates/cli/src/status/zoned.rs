@@ -124,6 +124,7 @@ pub(crate) fn served_zoned_status(
         is_served: true,
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
         waiting: &front_ends.waiting,
+        offline: &front_ends.offline,
         spares: &[],
         lost_blocks: lost.sum(),
         is_on_record: false,

@@ -57,8 +57,8 @@ impl Service {
         self.note(What::DriveOffline { place });
         self.slots.forget(&named.path);
         let mut offline = self.offline.borrow_mut();
-        offline.retain(|(other, _)| *other != slot);
-        offline.push((slot, named.path));
+        offline.retain(|(other, _)| *other != member.uuid);
+        offline.push((member.uuid, named.path));
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Service {
             let (drive, state) = (self.slots.label_of(&member), member.state);
             return Err(CliError::NotVacant { slot, drive, state });
         }
-        let path = drive.map(Path::to_owned).or_else(|| self.last_path(slot, &member));
+        let path = drive.map(Path::to_owned).or_else(|| self.last_path(&member));
         let path = path.ok_or(CliError::NoFormerDrive { slot })?;
         self.refuse_in_service(slot, &path)?;
         let opening = self.openings.acquire().await;
@@ -89,7 +89,7 @@ impl Service {
         self.wait_for_slot(&returning);
         let returned = self.put_back(returning).await;
         match (&returned, forgotten) {
-            (Ok(()), _) => self.offline.borrow_mut().retain(|(other, _)| *other != slot),
+            (Ok(()), _) => self.offline.borrow_mut().retain(|(other, _)| *other != member.uuid),
             (Err(_), Some(failed_member)) => self.slots.put(failed_member, named),
             (Err(_), None) => {}
         }
@@ -130,10 +130,21 @@ impl Service {
         Ok(member.ok_or(AdminError::NoSuchSlot { slot, columns })?)
     }
 
-    /// Path of the last drive of a slot.
-    fn last_path(&self, slot: usize, member: &MemberStatus) -> Option<PathBuf> {
+    /// Path of the last drive of a member.
+    fn last_path(&self, member: &MemberStatus) -> Option<PathBuf> {
+        self.offline_path(member).or_else(|| self.slots.of(member).map(|named| named.path))
+    }
+
+    /// Path of the drive of a member that was taken offline.
+    fn offline_path(&self, member: &MemberStatus) -> Option<PathBuf> {
         let offline = self.offline.borrow();
-        let path = offline.iter().find(|(other, _)| *other == slot).map(|(_, path)| path.clone());
-        path.or_else(|| self.slots.of(member).map(|named| named.path))
+        offline.iter().find(|(other, _)| *other == member.uuid).map(|(_, path)| path.clone())
+    }
+
+    /// Slots whose drives were taken offline, with their paths.
+    pub(super) fn offline_slots(&self) -> Vec<(u8, PathBuf)> {
+        let members = self.volume.status().members;
+        let offline = |member: &MemberStatus| Some((member.slot, self.offline_path(member)?));
+        members.iter().filter_map(offline).collect()
     }
 }

@@ -38,6 +38,7 @@ const SERVED: Facts<'_> = Facts {
     is_served: true,
     rebuild: Rebuild::None,
     waiting: &[],
+    offline: &[],
     spares: &[],
     lost_blocks: 0,
     is_on_record: true,
@@ -111,6 +112,18 @@ fn a_drive_that_missed_nothing_is_to_be_brought_back() {
     assert!(action.ends_with(end), "{action}");
     let (_, _, action) = of(&[Failed, Missing, Online, Online], SERVED);
     assert!(action.ends_with(end), "{action}");
+}
+
+/// After `array offline` the advice was to replace the drive.
+#[test]
+fn a_drive_that_was_taken_offline_is_to_be_put_back() {
+    let offline = [(1, PathBuf::from("/d/drive1"))];
+    let facts = Facts { offline: &offline, ..SERVED };
+    let (health, _, action) = of(&[Online, Failed, Online], facts);
+    assert_eq!(health, Health::Degraded);
+    assert!(action.ends_with("array online DRIVE... --slot 1 --with /d/drive1"), "{action}");
+    let (_, _, action) = of(&[Failed, Online, Online], facts);
+    assert!(action.ends_with("--slot 0 --with NEWDRIVE"), "{action}");
 }
 
 #[test]
