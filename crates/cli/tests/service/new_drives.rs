@@ -64,3 +64,16 @@ fn no_array_is_erased_for_one_that_has_no_space() {
     let create = format!("array create new {MEMBERS} full/drive0 --size max --yes-destroy");
     place.run(&create).exits(0);
 }
+
+/// Half of the drives was wasted without a word.
+#[test]
+fn a_zoned_volume_of_unequal_drives_tells_what_is_unused() {
+    let place = Place::new();
+    place.run("emu create a --drives 2 --zones 32 --zone-capacity 4M").exits(0);
+    place.run("emu create b --drives 2 --zones 16 --zone-capacity 8M").exits(0);
+    let drives = "a/drive0 a/drive1 b/drive0 b/drive1";
+    for kind in ["--size max", "--kind zoned"] {
+        let told = place.run(&format!("array create y {drives} {kind} --dry-run")).exits(0);
+        told.complains("the drives differ").complains("64 MiB of a/drive0");
+    }
+}

@@ -1,8 +1,8 @@
 //! The size of a volume: the reserve for relocation, and the space of unequal drives that is lost.
 
 use zoneweave_plan::array::reserve_of;
-use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_zoned::BLOCK_BYTES;
+use zoneweave_raid::log::format::{ArrayConfig, VolumeKind};
+use zoneweave_zoned::{BLOCK_BYTES, ZonedDevice};
 
 use crate::format::bytes;
 use crate::session::NamedDrive;
@@ -34,7 +34,10 @@ pub(super) fn little_reserve(config: &ArrayConfig) -> Option<String> {
 pub(super) fn unused_bytes(config: &ArrayConfig, drives: &[NamedDrive]) -> Vec<u64> {
     let used = u64::from(config.zones) * u64::from(config.zone_capacity.0);
     let unused = |named: &NamedDrive| {
-        let geometry = named.member.geometry();
+        let geometry = match config.volume {
+            VolumeKind::Log(_) => named.member.geometry(),
+            VolumeKind::Zoned(_) => named.drive.geometry(),
+        };
         let all = u64::from(geometry.zones) * u64::from(geometry.zone_capacity.0);
         all.saturating_sub(used) * BLOCK_BYTES as u64
     };
@@ -60,7 +63,7 @@ pub(super) fn unequal(config: &ArrayConfig, drives: &[NamedDrive]) -> Option<Str
 
 #[cfg(test)]
 mod tests {
-    use zoneweave_raid::log::format::{ArrayUuid, LogConfig, VolumeKind};
+    use zoneweave_raid::log::format::{ArrayUuid, LogConfig};
     use zoneweave_raid::scheme::Scheme;
     use zoneweave_raid::shards::Shard;
     use zoneweave_zoned::BlockCount;

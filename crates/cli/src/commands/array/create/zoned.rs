@@ -6,6 +6,7 @@ use zoneweave_raid::log::format::{ArrayUuid, Lineage, MemberUuid};
 use zoneweave_raid::raizn::{CreateOptions, create, geometry, plan};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry, ZonedDevice};
 
+use super::sizes::unequal;
 use super::{Create, check_name, check_spaces, contents, may_destroy, scheme_of, undo};
 use crate::drives::consent::Destroyed;
 use crate::error::{CliError, usage};
@@ -128,6 +129,7 @@ fn make(
              drive reports them",
         );
     }
+    unequal(&planned, &drives).into_iter().for_each(|warning| output.warning(warning));
     let destroys = contents(&session, &drives)?;
     check_spaces(&session, &drives, &destroys)?;
     let volume_of =
