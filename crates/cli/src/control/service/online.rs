@@ -116,7 +116,7 @@ impl Service {
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
         let returned =
-            returned.map_err(|error| explained(error, slot, &named, &self.volume.status()));
+            returned.map_err(|error| explained(error, slot, &named, &self.told_status()));
         self.jobs.slot_ended(self.handle.now(), JobKind::Return, slot, drive, &returned);
         let words = ("has what it missed", "does not return");
         self.note(What::ended(JobKind::Return, place, &returned, words));

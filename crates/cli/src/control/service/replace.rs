@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::AdminError;
 use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{AdminError, VolumeStatus};
 use zoneweave_zoned::{Status, ZonedDeviceExt};
 
 use super::Service;
@@ -94,8 +94,7 @@ impl Service {
         let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
-        let replaced =
-            replaced.map_err(|error| explained(error, slot, named, &self.volume.status()));
+        let replaced = replaced.map_err(|error| explained(error, slot, named, &self.told_status()));
         self.jobs.slot_ended(
             self.handle.now(),
             JobKind::Replace,
@@ -108,6 +107,16 @@ impl Service {
         let words = ("the replacement is rebuilt", "the replacement failed");
         self.note(What::ended(JobKind::Replace, place, &replaced, words));
         replaced
+    }
+
+    /// The status of the volume, where the reasons of members are those that their drives know: to
+    /// the engine a drive whose file was removed is only gone.
+    pub(super) fn told_status(&self) -> VolumeStatus {
+        let mut status = self.volume.status();
+        for member in &mut status.members {
+            member.reason = self.slots.failure_of(member).or_else(|| member.reason.take());
+        }
+        status
     }
 
     /// A slot with its drive.

@@ -160,8 +160,9 @@ impl Service {
                     What::SpareTaken { slot, drive: drive.clone() }
                 }
                 (None, Some(reason)) => {
-                    spare.waiting = None;
-                    What::SpareUnusable { drive: drive.clone(), reason: reason.clone() }
+                    let failure = spare.waiting.take().and_then(|named| named.drive.failure());
+                    let reason = failure.unwrap_or_else(|| reason.clone());
+                    What::SpareUnusable { drive: drive.clone(), reason }
                 }
                 (None, None) => continue,
             };
@@ -174,7 +175,9 @@ impl Service {
         let taken = self.volume.status().spares.taken;
         for spare in self.spares.borrow_mut().iter_mut().filter(|spare| !spare.ended) {
             let Some(taken) = taken.iter().find(|taken| taken.uuid == spare.uuid) else { continue };
-            let (slot, reason) = (taken.slot, taken.reason.clone().unwrap_or_default());
+            let slot = taken.slot;
+            let reason = self.failure_of(&spare.uuid).or_else(|| taken.reason.clone());
+            let reason = reason.unwrap_or_default();
             spare.ended = taken.state != TakenState::Rebuilding;
             if spare.ended {
                 let is_rebuilt = taken.state == TakenState::Rebuilt;
@@ -192,6 +195,13 @@ impl Service {
         }
     }
 
+    /// Why the drive of a spare that became a member failed, as far as the drive or the member
+    /// knows: to a rebuild it is only gone.
+    fn failure_of(&self, uuid: &str) -> Option<String> {
+        let members = self.told_status().members;
+        members.into_iter().find(|member| member.uuid == *uuid)?.reason
+    }
+
     /// The status of each spare.
     pub(super) fn spares(&self) -> Vec<SpareStatus> {
         let taken = self.volume.status().spares.taken;
@@ -206,7 +216,12 @@ impl Service {
                     (None, None) => SpareState::Waiting,
                 },
                 slot: taken.map(|taken| taken.slot),
-                reason: taken.and_then(|taken| taken.reason.clone()).or(spare.refused.clone()),
+                reason: taken
+                    .and_then(|taken| {
+                        let told = taken.reason.as_ref()?;
+                        Some(self.failure_of(&spare.uuid).unwrap_or_else(|| told.clone()))
+                    })
+                    .or_else(|| spare.refused.clone()),
             }
         };
         self.spares.borrow().iter().map(tell).collect()

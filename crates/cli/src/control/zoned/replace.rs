@@ -4,6 +4,7 @@ use std::path::Path;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::array::error::RebuildError;
 use zoneweave_raid::raizn::{ReplaceError, check_fit};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
@@ -69,7 +70,7 @@ impl ZonedService {
             return Err(not_empty(named, &holds));
         }
         let zones = named.drive.report().await;
-        let failed = |status| self.explained(ReplaceError::DriveFailed(status), named);
+        let failed = |status| self.explained(ReplaceError::DriveFailed(status), slot, named);
         let zones = zones.map_err(failed)?;
         check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
         check_space(named, &zones)?;
@@ -90,7 +91,7 @@ impl ZonedService {
         let replaced = self.volume.replace(column, named.drive.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
-        let replaced = replaced.map_err(|error| self.explained(error, named));
+        let replaced = replaced.map_err(|error| self.explained(error, slot, named));
         let drive = named.path.display();
         self.jobs.slot_ended(self.handle.now(), JobKind::Replace, slot, &drive, &replaced);
         // A replacement that failed may have left the slot without a drive.
@@ -100,15 +101,19 @@ impl ZonedService {
         replaced
     }
 
-    /// The error of a replacement, with the reason that the drive knows.
-    fn explained(&self, error: ReplaceError, named: &NamedDrive) -> CliError {
-        match error {
-            ReplaceError::DriveFailed(status) => {
-                let reason = named.drive.failure().unwrap_or_else(|| status.to_string());
-                CliError::NewDriveFailed { label: named.label.clone(), reason }
+    /// The error of a replacement, with the reason that the drive knows: to the engine a drive
+    /// that is full, or whose file is gone, is only lost.
+    fn explained(&self, error: ReplaceError, slot: usize, named: &NamedDrive) -> CliError {
+        // Only in a rebuild is it the member of the slot.
+        let (status, known) = match error {
+            ReplaceError::DriveFailed(status) => (status, None),
+            ReplaceError::Rebuild(RebuildError::DriveFailed(status)) => {
+                (status, self.members().into_iter().nth(slot).and_then(|member| member.reason))
             }
-            other => other.into(),
-        }
+            other => return other.into(),
+        };
+        let reason = named.drive.failure().or(known).unwrap_or_else(|| status.to_string());
+        CliError::NewDriveFailed { label: named.label.clone(), reason }
     }
 
     /// A slot with its drive.
