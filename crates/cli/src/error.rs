@@ -150,14 +150,15 @@ pub(crate) enum CliError {
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },
     #[error(
-        "{error}; the array was not started and nothing was changed: make the drive usable, or start \
-         without it, and the first write takes it out of service: --without {}",
+        "{error}; the array was not started and nothing was changed: make the drive usable, or serve the \
+         array without it, and the first write takes it out of service: `zoneweave serve` with --without {}",
         format::word(label)
     )]
     Unopened { label: String, error: DriveError },
     #[error(
         "{label} cannot be read: {status}; the array was not started and nothing was changed: make the \
-         drive usable, or start without it, and the first write takes it out of service: --without {}",
+         drive usable, or serve the array without it, and the first write takes it out of service: \
+         `zoneweave serve` with --without {}",
         format::word(label)
     )]
     Unreadable { label: String, status: Status },

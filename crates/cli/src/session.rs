@@ -75,6 +75,13 @@ pub(crate) struct Drives {
     pub unopened: Vec<Unopened>,
 }
 
+impl Drives {
+    /// Why the first of those could not be opened that were not.
+    pub(crate) fn first_failure(&self) -> Option<String> {
+        self.unopened.first().map(|unopened| unopened.error.to_string())
+    }
+}
+
 impl Session {
     pub(crate) fn new() -> Result<Self, CliError> {
         let ring = Ring::new()?;

@@ -449,6 +449,7 @@ fn tell_recovery(report: &OpenReport, output: &Output) {
 /// The slots that are missing.
 pub(crate) fn refuse_missing(located: &Located, but: Option<usize>) -> Result<(), CliError> {
     refuse_incomplete(&located.survey, but)
+        .map_err(|error| error.because_of(located.drives.first_failure()))
 }
 
 fn refuse_incomplete(survey: &Survey, but: Option<usize>) -> Result<(), CliError> {
@@ -496,7 +497,8 @@ pub(crate) fn start_whole(
         other => other,
     })?;
     // Again: a drive that can be read may still not be writable.
-    refuse_incomplete(&prepared.survey, but)?;
+    refuse_incomplete(&prepared.survey, but)
+        .map_err(|error| error.because_of(prepared.drives.first_failure()))?;
     prepared.assemble(session, std::future::pending(), output)
 }
 

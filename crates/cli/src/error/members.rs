@@ -29,6 +29,8 @@ pub(crate) enum NewMemberError {
          too and rebuilds it"
     )]
     NoReturn { name: String },
+    #[error("{reason}; {error}")]
+    Unopened { reason: String, error: Box<super::CliError> },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
     Erased { error: Box<super::CliError>, erased: Vec<String> },
 }
@@ -38,7 +40,17 @@ impl NewMemberError {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
             Self::Stranger { .. } | Self::NoReturn { .. } => Exit::Refused,
-            Self::Erased { error, .. } => error.exit(),
+            Self::Unopened { error, .. } | Self::Erased { error, .. } => error.exit(),
+        }
+    }
+}
+
+impl super::CliError {
+    /// Adds why a drive that was given could not be opened: it may be the one that is missing.
+    pub(crate) fn because_of(self, unopened: Option<String>) -> Self {
+        match unopened {
+            None => self,
+            Some(reason) => NewMemberError::Unopened { reason, error: Box::new(self) }.into(),
         }
     }
 }

@@ -51,7 +51,8 @@ impl Found {
             true => Ok(()),
             false => {
                 let name = self.membership.config.name.clone();
-                Err(CliError::missing(name, missing, self.survey.refusal.is_none()))
+                let error = CliError::missing(name, missing, self.survey.refusal.is_none());
+                Err(error.because_of(self.drives.first_failure()))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Drives that are to become members: nothing is given up for one that is of no use.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use crate::common::{MEMBERS, Place, SmallDisk};
 
@@ -75,5 +76,20 @@ fn a_zoned_volume_of_unequal_drives_tells_what_is_unused() {
     for kind in ["--size max", "--kind zoned"] {
         let told = place.run(&format!("array create y {drives} {kind} --dry-run")).exits(0);
         told.complains("the drives differ").complains("64 MiB of a/drive0");
+    }
+}
+
+/// The advice was to replace a drive that only could not be opened.
+#[test]
+fn the_reason_why_a_drive_cannot_be_opened_comes_first() {
+    let place = Place::with_array();
+    let drive = place.path("d/drive3");
+    fs::rename(&drive, place.path("kept")).unwrap();
+    symlink(&drive, &drive).unwrap();
+    for verb in ["fail", "replace --with d/drive4 --yes-destroy"] {
+        let refused = place.run(&format!("array {verb} {MEMBERS} --slot 2")).exits(4);
+        let said = refused.complains("slot 3 of array vol0 is missing").stderr;
+        let reason = said.find("symbolic links").unwrap_or_else(|| panic!("{said}"));
+        assert!(reason < said.find("is missing").unwrap(), "{said}");
     }
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use zoneweave_linux::Drive;
-use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::array::error::RebuildError;
+use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::raizn::{ReplaceError, check_fit};
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
