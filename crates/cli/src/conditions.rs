@@ -83,13 +83,21 @@ pub(crate) fn spared(
     is_present: impl Fn(usize) -> bool,
     slot: usize,
 ) -> Result<(), CliError> {
+    let members = members.iter().enumerate();
+    let healths = members.map(|(slot, member)| MemberHealth::of(member.state, is_present(slot)));
+    spared_of(scheme, &healths.collect::<Vec<_>>(), slot)
+}
+
+/// As [`check_spared`], of members in these states.
+pub(crate) fn spared_of(
+    scheme: Scheme,
+    healths: &[MemberHealth],
+    slot: usize,
+) -> Result<(), CliError> {
+    assert!(slot < healths.len(), "slot {slot} of {}", healths.len());
     let columns_with = |wanted: fn(MemberHealth) -> bool| -> ColumnSet {
-        let found = members
-            .iter()
-            .enumerate()
-            .filter(|(slot, member)| wanted(MemberHealth::of(member.state, is_present(*slot))))
-            .map(|(slot, _)| Column::of(slot));
-        found.collect()
+        let found = healths.iter().enumerate().filter(|(_, health)| wanted(**health));
+        found.map(|(slot, _)| Column::of(slot)).collect()
     };
     let lost = columns_with(|health| health != MemberHealth::Online);
     let in_service = columns_with(MemberHealth::is_in_service);

@@ -100,6 +100,15 @@ pub(crate) enum Request {
         #[serde(default)]
         by_name: bool,
     },
+    /// Check such a replacement, and say what it would overwrite.
+    TryReplace {
+        /// The slot.
+        slot: usize,
+        /// Absolute path of the drive.
+        drive: PathBuf,
+        /// Whether zoneweave data on an emulated drive may be overwritten.
+        destroy: bool,
+    },
     /// Verify all data and parity.
     Scrub,
     /// Forget errors and lost ranges.

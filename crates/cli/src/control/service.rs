@@ -201,6 +201,9 @@ impl Service {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
+            Request::TryReplace { slot, drive, destroy } => {
+                remote_result(&self.try_replace(slot, &drive, destroy).await?)
+            }
             Request::Scrub => remote_result(&self.scrub().await?),
             Request::Clear => {
                 self.volume.clear_faults().await?;

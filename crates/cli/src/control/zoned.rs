@@ -170,6 +170,9 @@ impl ZonedService {
                 self.replace(slot, &drive, destroy, by_name).await?;
                 remote_result(&self.status().await)
             }
+            Request::TryReplace { slot, drive, destroy } => {
+                remote_result(&self.try_replace(slot, &drive, destroy).await?)
+            }
             Request::Scrub => remote_result(&self.scrub().await?),
             Request::OrderScrub { order } => {
                 self.order_scrub(order.into())?;

@@ -5,9 +5,10 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use zoneweave_raid::array::repair::fit::holds_something;
 use zoneweave_raid::array::start::membership::MembershipRecord;
+use zoneweave_raid::log::MemberHealth;
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_zoned::ZonedDeviceExt;
 
@@ -28,7 +29,7 @@ pub(crate) struct Holdings {
 }
 
 /// A drive whose contents a command destroys.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Destroyed {
     pub drive: String,
     pub holds: String,
@@ -52,6 +53,17 @@ impl Destroyed {
         }
         output.line("nothing was changed");
     }
+}
+
+/// What a replacement would do, as nothing refuses it but for want of consent to overwrite.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Prospect {
+    /// Name of the array.
+    pub name: String,
+    /// State of the slot.
+    pub health: MemberHealth,
+    /// What the new drive holds.
+    pub destroys: Vec<Destroyed>,
 }
 
 /// Consent of the operator.

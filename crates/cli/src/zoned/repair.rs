@@ -14,7 +14,7 @@ use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 use super::found::{Found, find};
 use super::start::start_whole;
 use crate::conditions::{refuse_working, spared};
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::paths::same_file;
 use crate::drives::space::check_space;
 use crate::error::CliError;
@@ -89,7 +89,11 @@ pub(crate) fn replace(
     replacement: &Replacement<'_>,
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
-    let named = checked(session, found, replacement)?;
+    let (named, holds) = checked(session, found, replacement)?;
+    let consent = Consent { all: replacement.yes_destroy, named: replacement.destroy };
+    if let Some(holds) = holds.filter(|holds| !consent.covers(&named, holds)) {
+        return Err(not_empty(&named, &holds));
+    }
     let (slot, label) = (replacement.slot, named.label.clone());
     let is_new = |path: &&PathBuf| !same_file(path, replacement.with);
     let mut paths: Vec<_> = paths.iter().filter(is_new).cloned().collect();
@@ -110,13 +114,28 @@ pub(crate) fn replace(
     status(session, &paths)
 }
 
-/// The new drive, opened.
+/// What a replacement would overwrite. Nothing is changed.
+///
+/// # Errors
+/// As [`replace`], but for consent to overwrite the drive.
+pub(crate) fn prospect(
+    session: &Session,
+    found: &Found,
+    replacement: &Replacement<'_>,
+) -> Result<Prospect, CliError> {
+    let (named, holds) = checked(session, found, replacement)?;
+    let destroys = holds.iter().map(|holds| Destroyed::new(&named, holds)).collect();
+    let name = found.membership.config.name.clone();
+    Ok(Prospect { name, health: found.health(replacement.slot)?, destroys })
+}
+
+/// The new drive, opened, and what it holds.
 fn checked(
     session: &Session,
     found: &Found,
     replacement: &Replacement<'_>,
-) -> Result<NamedDrive, CliError> {
-    let &Replacement { slot, with, yes_destroy, destroy } = replacement;
+) -> Result<(NamedDrive, Option<Holdings>), CliError> {
+    let &Replacement { slot, with, yes_destroy, .. } = replacement;
     let health = found.health(slot)?;
     let members = (0..found.membership.members.len()).filter_map(|slot| found.position_of(slot));
     let mut members = members.map(|at| &found.drives.opened[at]);
@@ -133,13 +152,8 @@ fn checked(
     check_space(&named, &zones)?;
     let in_slot = found.position_of(slot).map(|at| found.drives.opened[at].label.clone());
     refuse_working(slot, in_slot.filter(|_| health == MemberHealth::Online), yes_destroy)?;
-    let consent = Consent { all: yes_destroy, named: destroy };
-    if let Some(holds) = session.executor.run(holdings(&named))?
-        && !consent.covers(&named, &holds)
-    {
-        return Err(not_empty(&named, &holds));
-    }
+    let holds = session.executor.run(holdings(&named))?;
     found.refuse_missing(Some(slot))?;
     found.check_spared(slot)?;
-    Ok(named)
+    Ok((named, holds))
 }

@@ -70,7 +70,40 @@ fn a_dry_run_shows_what_would_be_destroyed_and_changes_nothing() {
     dry("characterize d/drive5").says("d/drive5 would be overwritten");
     assert!(media(&place) == before, "nothing was written");
     let server = place.serve(MEMBERS);
-    dry("array replace d/drive0 --slot 3 --with d/drive5").says("d/drive5 would be overwritten");
+    let replace = "array replace d/drive0 --slot 3 --with d/drive5";
+    dry(&format!("{replace} --yes-destroy")).says("d/drive5 would be overwritten");
     place.run("array replace d/drive0 --slot 3 --with d/drive2 --dry-run").exits(4);
     server.stop();
+}
+
+/// A dry run said that a replacement would be done which was refused, and asked no server.
+#[test]
+fn a_dry_run_of_a_replacement_refuses_what_the_replacement_refuses() {
+    for kind in ["--size max", "--kind zoned"] {
+        let place = Place::new();
+        place.run("emu create d --drives 6 --zones 16 --zone-capacity 4MiB").exits(0);
+        place.run(&format!("array create vol0 {MEMBERS} {kind}")).exits(0);
+        let agree = |drives: &str, slot: u8, code: i32, why: &str| {
+            for option in ["", "--dry-run"] {
+                let with = format!("--slot {slot} --with d/drive4 {option}");
+                place.run(&format!("array replace {drives} {with}")).exits(code).complains(why);
+            }
+        };
+        agree(MEMBERS, 3, 4, "slot 3 is online");
+        agree("d/drive0 d/drive1", 3, 4, "missing");
+        let is_block = kind == "--size max";
+        let server = if is_block { place.serve(MEMBERS) } else { place.serve_zoned(MEMBERS) };
+        agree("d/drive0", 3, 4, "slot 3 is online");
+        place.run("array fail d/drive0 --slot 1").exits(0);
+        let works = "array replace d/drive0 --slot 3 --with d/drive4 --yes-destroy";
+        for option in ["", "--dry-run"] {
+            place.run(&format!("{works} {option}")).exits(4).complains("slot");
+        }
+        let would = place.run("array replace d/drive0 --slot 1 --with d/drive4 --dry-run").exits(0);
+        would.says("slot 1 of vol0, which is failed, would get d/drive4");
+        let own = place.run("array replace d/drive0 --slot 1 --with d/drive1 --dry-run").exits(0);
+        own.says("d/drive1 would be overwritten");
+        place.run("array replace d/drive0 --slot 1 --with d/drive4").exits(0).says("HEALTHY");
+        server.stop();
+    }
 }

@@ -14,7 +14,7 @@ use crate::conditions::{
     check_fit, check_spared, drive_of, explained, refuse_working, slot_health,
 };
 use crate::control::{Client, Request, Waiting};
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
 use crate::drives::paths::{absolute, same_file};
 use crate::drives::space::check_space;
 use crate::error::CliError;
@@ -50,6 +50,11 @@ pub(crate) struct Replace {
 }
 
 impl Replace {
+    fn replacement(&self) -> Replacement<'_> {
+        let Self { slot, with, yes_destroy, destroy, .. } = self;
+        Replacement { slot: *slot, with, yes_destroy: *yes_destroy, destroy }
+    }
+
     fn is_named(&self) -> bool {
         self.destroy.iter().any(|path| same_file(path, &self.with))
     }
@@ -64,9 +69,7 @@ pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> 
         let status = match found.client()? {
             Some(client) => served(request, &session, client, "zones", output)?,
             None => {
-                let Replace { slot, with, yes_destroy, destroy, .. } = request;
-                let replacement =
-                    Replacement { slot: *slot, with, yes_destroy: *yes_destroy, destroy };
+                let replacement = request.replacement();
                 zoned::replace(&session, &found, &request.drives, &replacement, output)?
             }
         };
@@ -108,13 +111,14 @@ fn served(
     status
 }
 
-/// The new drive of an array that is not served, opened. Everything that may refuse it is checked
-/// before the array is started: a start may take a missing drive out of service.
+/// The new drive of an array that is not served, opened, and what it holds. Everything that may
+/// refuse it is checked before the array is started: a start may take a missing drive out of
+/// service.
 fn checked(
     request: &Replace,
     session: &Session,
     located: &Located,
-) -> Result<NamedDrive, CliError> {
+) -> Result<(NamedDrive, Option<Holdings>), CliError> {
     let Some(record) = &located.survey.membership else { return Err(CliError::NoArray) };
     let health = slot_health(&located.survey, request.slot)?;
     let in_slot = drive_of(&located.survey, request.slot).map(str::to_owned);
@@ -134,15 +138,10 @@ fn checked(
     check_space(&named, &zones)?;
     // Only after the new drive was examined: a useless one must not cost a working member.
     refuse_working(request.slot, works, request.yes_destroy)?;
-    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
-    if let Some(holds) = session.executor.run(holdings(&named))?
-        && !consent.covers(&named, &holds)
-    {
-        return Err(not_empty(&named, &holds));
-    }
+    let holds = session.executor.run(holdings(&named))?;
     refuse_missing(located, Some(request.slot))?;
     check_spared(&located.survey, request.slot)?;
-    Ok(named)
+    Ok((named, holds))
 }
 
 fn inactive(
@@ -151,7 +150,11 @@ fn inactive(
     located: &Located,
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
-    let named = checked(request, session, located)?;
+    let (named, holds) = checked(request, session, located)?;
+    let consent = Consent { all: request.yes_destroy, named: &request.destroy };
+    if let Some(holds) = holds.filter(|holds| !consent.covers(&named, holds)) {
+        return Err(not_empty(&named, &holds));
+    }
     // A stale member that is re-added may be among the drives given.
     let drives: Vec<_> =
         request.drives.iter().filter(|path| !same_file(path, &request.with)).cloned().collect();

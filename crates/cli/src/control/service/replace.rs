@@ -4,12 +4,13 @@ use std::path::Path;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{AdminError, VolumeStatus};
+use zoneweave_raid::log::{AdminError, MemberHealth, ReplaceError, VolumeStatus};
+use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{Status, ZonedDeviceExt};
 
 use super::Service;
-use crate::conditions::{check_fit, explained, refuse_working};
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::conditions::{check_fit, explained, refuse_working, spared_of};
+use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::events::{Place, What};
@@ -25,6 +26,46 @@ impl Service {
         destroy: bool,
         by_name: bool,
     ) -> Result<(), CliError> {
+        let (named, forgotten) = self.open_new(slot, path, destroy).await?;
+        let path = path.to_owned();
+        let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
+        let replaced = self.put(slot, &named, consent).await;
+        if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
+            self.slots.put(failed_member, named);
+        }
+        self.slots.keep(&self.volume.status().members);
+        replaced
+    }
+
+    /// Checks a replacement, and says what it would overwrite. Nothing is changed.
+    pub(super) async fn try_replace(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+    ) -> Result<Prospect, CliError> {
+        let (named, forgotten) = self.open_new(slot, path, destroy).await?;
+        let holds = self.check_new(slot, &named, destroy).await;
+        if let Some(failed_member) = forgotten {
+            self.slots.put(failed_member, named.clone());
+        }
+        let destroys = holds?.iter().map(|holds| Destroyed::new(&named, holds)).collect();
+        let healths: Vec<_> =
+            self.volume.status().members.iter().map(|member| member.state).collect();
+        if healths[slot] == MemberHealth::Rebuilding {
+            return Err(ReplaceError::AlreadyRebuilding { slot: Column::of(slot) }.into());
+        }
+        spared_of(self.config.scheme, &healths, slot)?;
+        Ok(Prospect { name: self.config.name.clone(), health: healths[slot], destroys })
+    }
+
+    /// Opens a drive for a slot; with the UUID of the failed member whose drive it was.
+    async fn open_new(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+    ) -> Result<(NamedDrive, Option<String>), CliError> {
         let label = path.display().to_string();
         self.refuse_in_service(slot, path)?;
         let place = self.openings.acquire().await;
@@ -36,15 +77,7 @@ impl Service {
         let forgotten = self.slots.forget(path);
         let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
         drop(place);
-        let named = NamedDrive::new(label, drive, &self.handle);
-        let path = path.to_owned();
-        let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
-        let replaced = self.put(slot, &named, consent).await;
-        if let Some(failed_member) = forgotten.filter(|_| replaced.is_err()) {
-            self.slots.put(failed_member, named);
-        }
-        self.slots.keep(&self.volume.status().members);
-        replaced
+        Ok((NamedDrive::new(label, drive, &self.handle), forgotten))
     }
 
     /// Refuses a slot that does not exist, and a drive that is in service.
@@ -66,18 +99,10 @@ impl Service {
         named: &NamedDrive,
         consent: Consent<'_>,
     ) -> Result<(), CliError> {
-        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
-        if let Some(holds) = holdings(named).await?
-            && !consent.covers(named, &holds)
-        {
+        let holds = self.check_new(slot, named, consent.all).await?;
+        if let Some(holds) = holds.filter(|holds| !consent.covers(named, holds)) {
             return Err(not_empty(named, &holds));
         }
-        let zones = named.member.report().await;
-        let zones = zones.map_err(|status| failed(named, &status))?;
-        check_fit(&self.config, named, &zones)?;
-        check_space(named, &zones)?;
-        // Again, since the slot may have come back meanwhile.
-        refuse_working(slot, self.slots.working(&self.volume.status().members, slot), consent.all)?;
         let uuid = MemberUuid(random_uuid()?);
         let drive = named.path.display().to_string();
         let before = self.place(slot);
@@ -117,6 +142,24 @@ impl Service {
             member.reason = self.slots.failure_of(member).or_else(|| member.reason.take());
         }
         status
+    }
+
+    /// Checks an open drive for a slot; returns what it holds.
+    async fn check_new(
+        &self,
+        slot: usize,
+        named: &NamedDrive,
+        destroy: bool,
+    ) -> Result<Option<Holdings>, CliError> {
+        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
+        let holds = holdings(named).await?;
+        let zones = named.member.report().await;
+        let zones = zones.map_err(|status| failed(named, &status))?;
+        check_fit(&self.config, named, &zones)?;
+        check_space(named, &zones)?;
+        // Again, since the slot may have come back meanwhile.
+        refuse_working(slot, self.slots.working(&self.volume.status().members, slot), destroy)?;
+        Ok(holds)
     }
 
     /// A slot with its drive.

@@ -4,13 +4,15 @@ use std::path::Path;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::array::error::RebuildError;
+use zoneweave_raid::log::MemberHealth;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::raizn::{ReplaceError, check_fit};
+use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::ZonedService;
-use crate::conditions::refuse_working;
-use crate::drives::consent::{Consent, holdings, not_empty};
+use crate::conditions::{refuse_working, spared_of};
+use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::events::{Place, What};
@@ -26,17 +28,11 @@ impl ZonedService {
         destroy: bool,
         by_name: bool,
     ) -> Result<(), CliError> {
-        let label = path.display().to_string();
         self.refuse_in_service(slot, path)?;
-        // Before advising to fail a member: the new drive may not exist.
+        // Before the wait: the new drive may not exist.
         Drive::inspect_in_thread(&self.ring, path).await?;
         let _one = self.replacing.acquire().await;
-        // Again, since another request may have used it meanwhile, or filled the slot.
-        self.refuse_in_service(slot, path)?;
-        refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
-        let forgotten = self.slots.forget(path);
-        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
-        let named = NamedDrive::new(label, drive, &self.handle);
+        let (named, forgotten) = self.open_new(slot, path, destroy).await?;
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
         let replaced = self.put(slot, &named, consent).await;
@@ -45,6 +41,46 @@ impl ZonedService {
         }
         self.slots.keep(&self.members());
         replaced
+    }
+
+    /// Checks a replacement, and says what it would overwrite. Nothing is changed.
+    pub(super) async fn try_replace(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+    ) -> Result<Prospect, CliError> {
+        let (named, forgotten) = self.open_new(slot, path, destroy).await?;
+        let holds = self.check_new(slot, &named).await;
+        if let Some(failed_member) = forgotten {
+            self.slots.put(failed_member, named.clone());
+        }
+        let destroys = holds?.iter().map(|holds| Destroyed::new(&named, holds)).collect();
+        let healths: Vec<_> = self.members().iter().map(|member| member.state).collect();
+        if healths[slot] == MemberHealth::Rebuilding {
+            return Err(ReplaceError::AlreadyRebuilding { slot: Column::of(slot) }.into());
+        }
+        spared_of(self.config.scheme, &healths, slot)?;
+        Ok(Prospect { name: self.config.name.clone(), health: healths[slot], destroys })
+    }
+
+    /// Opens a drive for a slot; with the UUID of the failed member whose drive it was.
+    async fn open_new(
+        &self,
+        slot: usize,
+        path: &Path,
+        destroy: bool,
+    ) -> Result<(NamedDrive, Option<String>), CliError> {
+        let label = path.display().to_string();
+        self.refuse_in_service(slot, path)?;
+        // Before advising to fail a member: the new drive may not exist.
+        Drive::inspect_in_thread(&self.ring, path).await?;
+        // Again, since another request may have used it meanwhile, or filled the slot.
+        self.refuse_in_service(slot, path)?;
+        refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
+        let forgotten = self.slots.forget(path);
+        let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
+        Ok((NamedDrive::new(label, drive, &self.handle), forgotten))
     }
 
     /// Refuses a slot that does not exist, and a drive that is in service.
@@ -63,17 +99,10 @@ impl ZonedService {
         named: &NamedDrive,
         consent: Consent<'_>,
     ) -> Result<(), CliError> {
-        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
-        if let Some(holds) = holdings(named).await?
-            && !consent.covers(named, &holds)
-        {
+        let holds = self.check_new(slot, named).await?;
+        if let Some(holds) = holds.filter(|holds| !consent.covers(named, holds)) {
             return Err(not_empty(named, &holds));
         }
-        let zones = named.drive.report().await;
-        let failed = |status| self.explained(ReplaceError::DriveFailed(status), slot, named);
-        let zones = zones.map_err(failed)?;
-        check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
-        check_space(named, &zones)?;
         let uuid = MemberUuid(random_uuid()?);
         let drive = named.path.display().to_string();
         let before = self.place(slot);
@@ -99,6 +128,22 @@ impl ZonedService {
         let words = ("the replacement is rebuilt", "the replacement failed");
         self.note(What::ended(JobKind::Replace, place, &replaced, words));
         replaced
+    }
+
+    /// Checks an open drive for a slot; returns what it holds.
+    async fn check_new(
+        &self,
+        slot: usize,
+        named: &NamedDrive,
+    ) -> Result<Option<Holdings>, CliError> {
+        refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
+        let holds = holdings(named).await?;
+        let zones = named.drive.report().await;
+        let failed = |status| self.explained(ReplaceError::DriveFailed(status), slot, named);
+        let zones = zones.map_err(failed)?;
+        check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
+        check_space(named, &zones)?;
+        Ok(holds)
     }
 
     /// The error of a replacement, with the reason that the drive knows: to the engine a drive

@@ -1,18 +1,17 @@
-//! `zoneweave array replace --dry-run`.
+//! `zoneweave array replace --dry-run`: everything that the replacement would refuse is refused.
 
 use serde::Serialize;
-use zoneweave_raid::raizn;
-use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
-use super::Replace;
-use crate::conditions::{check_fit, slot_health};
-use crate::drives::consent::{Destroyed, holdings};
-use crate::drives::space::check_space;
+use super::{Replace, checked};
+use crate::conditions::slot_health;
+use crate::control::{Client, Request};
+use crate::drives::consent::{Destroyed, Prospect};
+use crate::drives::paths::absolute;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::{Access, Session, refuse_worse_way};
-use crate::start::locate_one;
+use crate::session::Session;
+use crate::start::{Located, locate_one};
 use crate::zoned;
 
 #[derive(Serialize)]
@@ -26,36 +25,43 @@ struct DryRun {
 /// Looks at the new drive, which is not used; the array stays as it is.
 ///
 /// # Errors
-/// If it does not fit, or is in use, or there is no such slot.
+/// As the replacement, but for consent to overwrite the drive.
 pub(super) fn run(request: &Replace, session: &Session, output: &Output) -> Result<Exit, CliError> {
     let Replace { drives, slot, with, .. } = request;
-    let (health, config, geometry) = match zoned::find(session, drives)? {
-        Some(found) => {
-            let geometry = found.geometry()?;
-            (found.health(*slot)?, found.membership.config, Some(geometry))
-        }
+    let prospect = match zoned::find(session, drives)? {
+        Some(found) => match found.client()? {
+            Some(client) => served(request, client)?,
+            None => zoned::prospect(session, &found, &request.replacement())?,
+        },
         None => {
-            let found = locate_one(session, drives)?.survey;
-            let health = slot_health(&found, *slot)?;
-            (health, found.membership.ok_or(CliError::NoArray)?.config, None)
+            let mut located = locate_one(session, drives)?;
+            match located.client.take() {
+                Some(client) => served(request, client)?,
+                None => inactive(request, session, &located)?,
+            }
         }
     };
-    let named = session.open(with, Access::Exclusive)?;
-    refuse_worse_way(&named, &session.ring, &session.handle)?;
-    let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
-    let zones = session.executor.run(named.member.report()).map_err(failed)?;
-    match geometry {
-        None => check_fit(&config, &named, &zones)?,
-        Some(volume) => raizn::check_fit(&config, &volume, named.drive.geometry(), &zones)?,
-    }
-    check_space(&named, &zones)?;
-    let holds = session.executor.run(holdings(&named))?;
-    let destroys = holds.iter().map(|holds| Destroyed::new(&named, holds)).collect();
-    let found = DryRun { slot: *slot, drive: named.label.clone(), destroys, dry_run: true };
+    let Prospect { name, health, destroys } = prospect;
+    let found = DryRun { slot: *slot, drive: with.display().to_string(), destroys, dry_run: true };
     output.result("array-replace", &found, |output| {
-        let (name, drive) = (&config.name, &found.drive);
+        let drive = &found.drive;
         output.line(format_args!("slot {slot} of {name}, which is {health}, would get {drive}"));
         Destroyed::tell(&found.destroys, output);
     });
     Ok(Exit::Done)
+}
+
+fn served(request: &Replace, client: Client) -> Result<Prospect, CliError> {
+    let (drive, destroy) = (absolute(&request.with)?, request.yes_destroy);
+    let answer = client.ask(&Request::TryReplace { slot: request.slot, drive, destroy }, |_| {})?;
+    serde_json::from_value(answer)
+        .map_err(|error| CliError::System { action: "decode the answer", error: error.into() })
+}
+
+fn inactive(request: &Replace, session: &Session, located: &Located) -> Result<Prospect, CliError> {
+    let (named, holds) = checked(request, session, located)?;
+    let record = located.survey.membership.as_ref().ok_or(CliError::NoArray)?;
+    let destroys = holds.iter().map(|holds| Destroyed::new(&named, holds)).collect();
+    let health = slot_health(&located.survey, request.slot)?;
+    Ok(Prospect { name: record.config.name.clone(), health, destroys })
 }
