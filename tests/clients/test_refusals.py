@@ -48,8 +48,8 @@ def test_refusals_drive_of_another_array(workspace):
     array, load = prepared(workspace)
     other = Array(workspace, name="other", zones=24)
     mixed = [*array.drives[:3], other.drives[3]]
-    array.serve(mixed)
-    says(array.last_words(), "another array", "drive3")
+    says(array.refused(mixed), "another array", "drive3", "--without")
+    array.serve([*mixed, "--without", mixed[3]])
     assert array.health() == "degraded"
     load.verify(array.uri, "with a stranger")
     array.stop()
@@ -66,9 +66,10 @@ def test_refusals_drive_of_another_array(workspace):
 def test_refusals_blank_drive_is_not_adopted(workspace):
     array, load = prepared(workspace)
     blank = workspace.drives("blank", 1, 24, "1MiB")[0]
-    array.serve([*array.drives[:3], blank])
+    with_blank = [*array.drives[:3], blank]
+    says(array.refused(with_blank), "blank", "--without")
+    array.serve([*with_blank, "--without", blank])
     assert array.health() == "degraded"
-    says(array.last_words(), "blank")
     array.stop()
     inspected = array.zoneweave("array", "list", blank)
     says(inspected, "blank")
