@@ -1,4 +1,4 @@
-//! A thread that works off a bounded queue, so that nobody who serves waits for it.
+//! A thread that works off a bounded queue, so that a server never waits for it.
 //!
 //! Items that find the queue full are dropped, and the next one that is queued says how many were.
 //!
