@@ -61,6 +61,17 @@ async fn recorded(volume: &Volume, handle: &Handle) {
     }
 }
 
+/// Fills the volume, and loses blocks on the first drive; returns them, once they are on record and
+/// another record may follow.
+async fn lost_on_record(volume: &Volume, array: &Array, handle: &Handle) -> Vec<u64> {
+    put_all(volume, BLOCKS, 1).await;
+    (3..12).for_each(|offset| rot(volume, array, 0, offset));
+    let gone = lost(volume).await;
+    recorded(volume, handle).await;
+    handle.sleep(Nanos::from_secs(3)).await;
+    gone
+}
+
 /// A restart forgot that blocks of the volume were lost: the array was HEALTHY again.
 #[test]
 fn lost_blocks_are_listed_until_they_are_cleared() {
@@ -193,11 +204,7 @@ fn a_block_that_is_written_again_before_it_is_moved_is_not_lost() {
 fn a_volume_that_cannot_clear_its_faults_keeps_them() {
     let array = alone();
     let gone = live(&array, async |volume, _, handle| {
-        put_all(volume, BLOCKS, 1).await;
-        (3..12).for_each(|offset| rot(volume, &array, 0, offset));
-        let gone = lost(volume).await;
-        recorded(volume, handle).await;
-        handle.sleep(Nanos::from_secs(3)).await;
+        let gone = lost_on_record(volume, &array, handle).await;
         let failed = Selector::next(CommandKind::Write).times(100);
         array.drives[1].inject(failed, FaultAction::Fail(Status::DeviceGone));
         assert!(volume.clear_faults().await.is_err());
@@ -221,11 +228,7 @@ fn a_volume_that_cannot_clear_its_faults_keeps_them() {
 fn faults_are_recorded_anew_when_a_drive_refuses_to_clear_them() {
     let array = alone();
     let gone = live(&array, async |volume, _, handle| {
-        put_all(volume, BLOCKS, 1).await;
-        (3..12).for_each(|offset| rot(volume, &array, 0, offset));
-        let gone = lost(volume).await;
-        recorded(volume, handle).await;
-        handle.sleep(Nanos::from_secs(3)).await;
+        let gone = lost_on_record(volume, &array, handle).await;
         full(&array, 1);
         let error = volume.clear_faults().await.unwrap_err();
         assert_eq!(

@@ -35,7 +35,28 @@ macro_rules! number {
     };
 }
 
-number! {
+/// Defines a type of numbers that are assigned one after the other.
+macro_rules! counter {
+    ($(#[$meta:meta])* $name:ident) => {
+        number! { $(#[$meta])* $name }
+
+        impl $name {
+            /// The number after this one.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                self.plus(1)
+            }
+
+            /// The number so many further.
+            #[must_use]
+            pub const fn plus(self, count: u64) -> Self {
+                Self(self.0 + count)
+            }
+        }
+    };
+}
+
+counter! {
     /// The number of a segment, never used again in this array.
     SegmentId
 }
@@ -46,18 +67,6 @@ impl SegmentId {
 
     /// The number of an array's first segment.
     pub const FIRST: Self = Self(1);
-
-    /// The number after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        self.plus(1)
-    }
-
-    /// The number so many further.
-    #[must_use]
-    pub const fn plus(self, count: u64) -> Self {
-        Self(self.0 + count)
-    }
 }
 
 number! {
@@ -65,7 +74,7 @@ number! {
     Lineage
 }
 
-number! {
+counter! {
     /// The number of changes of an array's membership.
     Epoch
 }
@@ -76,15 +85,9 @@ impl Epoch {
 
     /// The epoch of a new array.
     pub const FIRST: Self = Self(1);
-
-    /// The epoch after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
 }
 
-number! {
+counter! {
     /// The incarnation of zones, which all blocks in them repeat. For a segment it is the sequence
     /// that was assigned when it was opened; for a zone of a zoned volume, the number of resets.
     Generation
@@ -93,12 +96,6 @@ number! {
 impl Generation {
     /// Below every generation of a segment, and that of a zone before its first reset.
     pub const NONE: Self = Self(0);
-
-    /// The generation after the next reset.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
 
     /// The generation of a segment opened with this sequence.
     #[must_use]
@@ -113,7 +110,7 @@ impl Generation {
     }
 }
 
-number! {
+counter! {
     /// The position of a write, trim or checkpoint block among all of the volume: of two versions
     /// of a block, the one with the higher sequence is newer.
     Sequence
@@ -128,18 +125,6 @@ impl Sequence {
 
     /// Above every assigned sequence.
     pub const MAX: Self = Self(u64::MAX);
-
-    /// The sequence after this one.
-    #[must_use]
-    pub const fn next(self) -> Self {
-        self.plus(1)
-    }
-
-    /// The sequence so many further.
-    #[must_use]
-    pub const fn plus(self, count: u64) -> Self {
-        Self(self.0 + count)
-    }
 
     /// Sequences assigned from an earlier one up to this one.
     ///

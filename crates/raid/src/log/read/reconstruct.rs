@@ -55,6 +55,13 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// Whether enough other columns are present.
+    fn has_enough_sources(&self) -> bool {
+        let enough = self.sources.len() >= self.geometry.scheme().sources_needed();
+        mark_if(Mark::TooFewSources, || !enough);
+        enough
+    }
+
     /// The blocks that it reads.
     pub(super) fn spots(&self) -> impl Iterator<Item = Spot> {
         self.sources.iter().map(|source| self.spot(source))
@@ -93,8 +100,7 @@ pub(super) async fn rebuild_or_judge(
     let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
     let Some(plan) = plan else { return (None, true) };
     let present = plan.sources.len();
-    if present < plan.geometry.scheme().sources_needed() {
-        mark(Mark::TooFewSources);
+    if !plan.has_enough_sources() {
         return (None, !may_return(core, &plan, present));
     }
     let gathered = gather(core, plan.spots().collect()).await;
@@ -133,9 +139,7 @@ pub(super) fn plan_all(core: &Core, places: &[BlockPlace], except: ColumnSet) ->
             Some(before) => Some(Plan { place: *place, ..before.clone() }),
             None => plan(&state, *place, except, &mut rows_searched),
         };
-        let enough = |plan: &Plan| plan.sources.len() >= plan.geometry.scheme().sources_needed();
-        mark_if(Mark::TooFewSources, || plan.as_ref().is_some_and(|plan| !enough(plan)));
-        plans.push(plan.filter(enough));
+        plans.push(plan.filter(Plan::has_enough_sources));
     }
     assert!(plans.len() == places.len(), "{} plans for {} blocks", plans.len(), places.len());
     state.counters.table_rows_searched += rows_searched;
