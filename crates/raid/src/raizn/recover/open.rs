@@ -187,10 +187,11 @@ fn assemble(
     let newest = |of: fn(&SuperblockRecord<ZonedBody>) -> u64| records().map(of).max().unwrap_or(0);
     let record_sequence = newest(|record| record.record_sequence);
     let newest_epoch = Epoch(newest(|record| record.epoch.0));
-    let mount = Mount(newest(|record| record.sequence_ceiling.0).max(1));
     let closed = ours.iter().filter_map(|drive| drive.records.scan.since_snapshot()).flatten();
     let decisions = Decisions::of(closed);
     let published = decisions.published.unwrap_or(Mount::NONE);
+    // A record may name a published mount above its own ceiling only if it is not of our making.
+    let mount = Mount(newest(|record| record.sequence_ceiling.0).max(published.0 + 1));
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let mut array = assembled(chosen, drives, slots, newest_epoch, forced.is_some());
     if let Some(lineage) = forced {
