@@ -1,5 +1,5 @@
 # What can be done here; the work is in `scripts/`. Settings, with what `make test` takes:
-#   FUZZ_SECONDS=60   seconds per fuzz target
+#   FUZZ_SECONDS=30   seconds per fuzz target
 #   ROUNDS=20         rounds of kill -9 in the client tests
 # `make run` keeps its drives in DATA=./data.
 

@@ -197,6 +197,12 @@ mod tests {
         zoned_image_seeds().iter().for_each(|seed| zoned_image(seed));
     }
 
+    /// Its records name a published mount above their own ceiling.
+    #[test]
+    fn a_mount_published_above_the_ceiling_does_no_harm() {
+        zoned_image(b"=\xff\xff\xfb\xb4\xe1\x0be&\r\xec\x92\x9e");
+    }
+
     /// More inputs than the corpus has, by hand: `ZONEWEAVE_INPUTS=20000`.
     ///
     /// Input 1448 had partial parity whose place and length overflowed in their sum.
