@@ -101,15 +101,12 @@ pub async fn check(devices: Vec<Option<Rc<dyn ZonedDevice>>>, options: Options) 
 
 async fn check_array(membership: Membership, options: Options, mut findings: Findings) -> Checked {
     findings.report.array = Some(describe(&membership));
+    count_recorded(&membership, &mut findings.report.counts);
     if let Some(zoned) = membership.config.zoned {
         let keep = options.zone_blocks;
         let zones = zoned::check_zones(&membership, zoned, keep, &mut findings).await;
         return Checked { report: findings.finish(), contents: None, zones };
     }
-    let counts = &mut findings.report.counts;
-    (counts.recorded_repaired, counts.recorded_unrepairable, counts.recorded_lost_ranges) =
-        membership.faults();
-    counts.recorded_scrubs = membership.scrubs.1;
     let segments = read_segments(&membership, &mut findings).await;
     let codes = Codes::new(segments.values().map(|segment| segment.header.shape.scheme));
     let mut versions = Versions::new(options.every_version);
@@ -129,6 +126,13 @@ async fn check_array(membership: Membership, options: Options, mut findings: Fin
     let segments = segments.into_values().collect();
     let contents = Contents::new(membership, codes, segments, versions);
     Checked { report: findings.finish(), contents: Some(contents), zones: Vec::new() }
+}
+
+/// Counts the faults and scrubs on record.
+fn count_recorded(membership: &Membership, counts: &mut Counts) {
+    (counts.recorded_repaired, counts.recorded_unrepairable, counts.recorded_lost_ranges) =
+        membership.faults();
+    counts.recorded_scrubs = membership.scrubs.1;
 }
 
 fn describe(membership: &Membership) -> ArrayReport {

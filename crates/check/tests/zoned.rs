@@ -8,8 +8,8 @@ use zoneweave_check::{Checked, Options, Problem, Severity, check};
 use zoneweave_emulator::{BlockPart, Damage, Jitter, RamDrive};
 use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
-use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::log::format::Lineage;
+use zoneweave_raid::log::{OfferedDrive, ScrubRun};
 use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
@@ -151,6 +151,26 @@ fn damage_is_covered_up_to_the_redundancy() {
     let findings = &found.report.findings;
     assert!(findings.iter().any(|finding| lost(&finding.problem)), "{findings:#?}");
     assert!(found.zones[0].blocks < LENGTH);
+}
+
+#[test]
+fn faults_and_scrubs_on_record_are_counted() {
+    let drives = volume(OobKind::Separate, 1);
+    for drive in &drives[..2] {
+        drive.set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN + 1), 3), BlockCount(1));
+    }
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = start(&drives, &handle).await;
+        volume.record_scrub(ScrubRun::begin(5)).await.unwrap();
+        volume.scrub().await.unwrap();
+        volume.close().await;
+    });
+    drop(executor);
+    let counts = checked(&drives, &[]).report.counts;
+    assert_eq!((counts.recorded_scrubs, counts.recorded_unrepairable), (1, 2), "{counts:?}");
+    assert!((1..=2).contains(&counts.recorded_lost_ranges), "{counts:?}");
 }
 
 #[test]

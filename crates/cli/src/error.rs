@@ -71,6 +71,11 @@ pub(crate) enum CliError {
     #[error("{zone} of the volume: {status}{}", zone_advice(*status))]
     Zone { zone: ZoneId, status: Status },
     #[error(
+        "{zone} of the volume: the block at byte {at} of the zone, byte {offset} of the volume, can be \
+         neither read nor rebuilt: see `zoneweave array status`"
+    )]
+    ZoneBlock { zone: ZoneId, at: u64, offset: u64 },
+    #[error(
         "a server uses the volume and answers at {socket}: stop it first",
         socket = socket.display()
     )]
@@ -499,9 +504,9 @@ impl CliError {
             | Self::Starting
             | Self::ZonesNotServed
             | Self::NotServed { .. } => Exit::Unreachable,
-            Self::Block(BlockError::Unrecoverable { .. }) | Self::ReadWrong { .. } => {
-                Exit::DataLost
-            }
+            Self::Block(BlockError::Unrecoverable { .. })
+            | Self::ZoneBlock { .. }
+            | Self::ReadWrong { .. } => Exit::DataLost,
             Self::Store(failure) => store_exit(failure.code),
             Self::Remote { exit, .. } => *exit,
             Self::OfShard { error, .. } => error.exit(),

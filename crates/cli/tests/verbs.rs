@@ -2,15 +2,13 @@
 //! end.
 
 use std::fs;
-use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixListener;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::common::{Ended, MEMBERS, Place, Server, pattern, unbroken};
+use crate::common::{Ended, MEMBERS, Place, Server, pattern, rot, unbroken};
 
 /// Longest time for a command that gives up on a server: its patience of 3 s, with a margin for a
 /// loaded machine.
@@ -538,17 +536,4 @@ fn an_array_that_lost_blocks_is_damaged_and_says_so() {
     assert!(!ranges.is_empty() && ranges[0]["size_bytes"].as_u64() > Some(0), "{document}");
     place.run("array clear d/drive0 d/drive1").exits(0).says("HEALTHY");
     place.run("array status d/drive0 d/drive1 --check").exits(0);
-}
-
-/// Changes a byte of every block of data.
-fn rot(drive: &Path) {
-    let bytes = fs::read(drive).unwrap();
-    let file = fs::OpenOptions::new().write(true).open(drive).unwrap();
-    // Zones of superblocks and headers are left alone.
-    let first = bytes.len() / 4096 / 4;
-    for (at, block) in bytes.chunks(4096).enumerate().skip(first) {
-        if block.len() == 4096 && block.iter().filter(|byte| **byte != 0).count() > 3500 {
-            file.write_all_at(&[block[100] ^ 0xFF], at as u64 * 4096 + 100).unwrap();
-        }
-    }
 }

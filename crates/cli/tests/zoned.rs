@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
-use crate::common::{Ended, Place};
+use crate::common::{Ended, Place, rot};
 
 const DRIVES: &str = "d/drive0 d/drive1 d/drive2 d/drive3";
 
@@ -198,6 +198,34 @@ fn options_of_the_other_kind_of_volume_are_refused() {
     create("--size max --unit 64KiB").exits(2).complains("--kind zoned");
     create("").exits(2).complains("--size");
     place.run(&format!("array list {DRIVES}")).exits(0).says("blank");
+}
+
+/// A restart forgot that blocks were lost.
+#[test]
+fn lost_blocks_are_on_record_until_they_are_cleared() {
+    let place = with_volume("");
+    // Whole stripes.
+    fed(&place, &format!("zoned write {DRIVES} --zone 1"), &blocks(288, 3)).exits(0);
+    rot(&place.path("d/drive0"));
+    rot(&place.path("d/drive1"));
+    place.run(&format!("array scrub {DRIVES}")).exits(6).says("lost");
+    let status = format!("array status {DRIVES}");
+    let damaged = place.run(&format!("{status} --check")).exits(13).says("DAMAGED");
+    damaged.says("reset the zone").says("zoneweave array clear").says("(offsets in bytes)");
+    let lost = || {
+        let document = place.run(&format!("--json {status}")).exits(0).document("array-status");
+        document["lost"]["ranges"].as_array().unwrap().clone()
+    };
+    let offset = lost()[0]["offset_bytes"].as_u64().unwrap();
+    assert!((16 << 20..32 << 20).contains(&offset), "{offset} is in the second zone");
+    let read = place.run(&format!("zoned read {DRIVES} --zone 1")).exits(6);
+    read.complains(&format!("byte {offset} of the volume, can be neither read nor rebuilt"));
+    let history = place.run(&format!("array jobs {DRIVES} --history")).exits(0);
+    history.says("complete · began ").says(" lost");
+    place.run(&format!("zoned reset {DRIVES} --zone 1")).exits(0);
+    assert!(lost().is_empty(), "a reset takes them off the list");
+    place.run(&format!("array clear {DRIVES}")).exits(0).says("HEALTHY");
+    place.run(&format!("{status} --check")).exits(0);
 }
 
 #[test]

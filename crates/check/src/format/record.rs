@@ -8,6 +8,7 @@ use crate::format::limits::GROUP_ROWS_MAX;
 use crate::format::narrow_list::NarrowList;
 use crate::format::scrubs::parse_scrubs;
 use crate::format::zoned::{self, Metadata, Rebuilt, ZoneState};
+use crate::zoned::layout::Layout;
 
 const HEAD_BYTES: usize = 64;
 
@@ -173,6 +174,11 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         0 if bytes.is_empty() => Some(Payload::State),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd(Fields(bytes).u32(0))),
         9 if bytes.is_empty() => Some(Payload::Destroyed),
+        zoned::FAULTS if is_zoned => {
+            let blocks = zoned_blocks(config)?;
+            Faults::parse(bytes, columns, blocks).map(Payload::Faults)
+        }
+        zoned::SCRUBS if is_zoned => parse_scrubs(bytes).map(Payload::Scrubs),
         // A report of a later build: it decides nothing.
         128.. => Some(Payload::State),
         zoned::ZONES if is_zoned => ZoneState::parse_all(bytes, columns).map(Payload::Zones),
@@ -195,6 +201,12 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         7 => Faults::parse(bytes, columns, config.volume_blocks).map(Payload::Faults),
         _ => None,
     }
+}
+
+/// The end of the addresses of a zoned volume.
+fn zoned_blocks(config: &Config) -> Option<u64> {
+    let layout = Layout::new(config, config.zoned?)?;
+    Some(u64::from(layout.zones) * u64::from(layout.zone_blocks().next_power_of_two()))
 }
 
 /// Generations of dead segments, ascending. Their zones matter only for resets.

@@ -7,6 +7,8 @@ use crate::format::fields::{Array, Fields};
 pub(crate) const ZONES: u8 = 16;
 pub(crate) const PUBLISHED: u8 = 17;
 pub(crate) const REBUILT: u8 = 18;
+pub(crate) const FAULTS: u8 = 128;
+pub(crate) const SCRUBS: u8 = 129;
 
 /// Zones in a record of rebuilt zones.
 pub(crate) const REBUILT_ZONES: u32 = 8192;

@@ -7,10 +7,12 @@
 //! the arrays of a machine remain spread over the period. There is no time zone: times are UTC, so
 //! that a change of the clock by an hour moves no scrub.
 
+use std::cell::Cell;
 use std::time::Duration;
 
+use zoneweave_linux::unix_seconds;
 use zoneweave_raid::log::format::ArrayUuid;
-use zoneweave_raid::log::{ScrubResult, ScrubRun};
+use zoneweave_raid::log::{MemberHealth, MemberStatus, ScrubResult, ScrubRun};
 
 const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
@@ -130,6 +132,48 @@ fn mixed(array: ArrayUuid) -> u64 {
 fn from_phase(from_s: u64, phase: u64, period: u64) -> u64 {
     let periods = from_s.saturating_sub(phase).div_ceil(period.max(1));
     phase.saturating_add(periods.saturating_mul(period))
+}
+
+/// Least time between two attempts of a scheduled scrub: one may not get as far as the record.
+const PAUSE: u64 = HOUR;
+
+/// The scheduled scrubs of a server. Times are in seconds since 1970.
+pub(super) struct ScheduledScrubs {
+    schedule: Cell<Option<Schedule>>,
+    started_s: u64,
+    /// The last attempt of this server.
+    attempted_s: Cell<Option<u64>>,
+}
+
+impl ScheduledScrubs {
+    pub(super) fn new() -> Self {
+        let (schedule, attempted_s) = (Cell::default(), Cell::default());
+        Self { schedule, started_s: unix_seconds(), attempted_s }
+    }
+
+    /// Sets the schedule.
+    pub(super) fn set(&self, schedule: Schedule) {
+        self.schedule.set(Some(schedule));
+    }
+
+    /// When the next scrub begins, if there is a schedule; it may be in the past.
+    pub(super) fn next_s(&self, runs: &[ScrubRun], array: ArrayUuid, now_s: u64) -> Option<u64> {
+        let next = self.schedule.get()?.next(runs, self.started_s, now_s, array);
+        let attempted = self.attempted_s.get().filter(|attempted| *attempted <= now_s);
+        let again = attempted.map_or(0, |attempted| attempted.saturating_add(PAUSE));
+        Some(next.max(again))
+    }
+
+    /// Whether a scrub that is due may begin. It waits for the redundancy of the array: a scrub
+    /// without a member would be incomplete, and take the member out of service after a start that
+    /// has decided nothing.
+    pub(super) fn attempt(&self, members: &[MemberStatus], now_s: u64) -> bool {
+        let is_whole = members.iter().all(|member| member.state == MemberHealth::Online);
+        if is_whole {
+            self.attempted_s.set(Some(now_s));
+        }
+        is_whole
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 
 use super::jobs::Jobs;
 use super::pace::Pace;
+use super::schedule::ScheduledScrubs;
 use super::slots::{Slots, is_any_rebuilding};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
@@ -33,7 +34,6 @@ use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
 use online::Returning;
-use scrub::ScrubSchedule;
 use spares::KeptSpare;
 
 /// Drives opened at once, each in a thread; more requests wait.
@@ -68,7 +68,7 @@ pub(crate) struct Service {
     /// Jobs that have ended.
     jobs: Jobs,
     events: EventLog,
-    scrubs: ScrubSchedule,
+    scrubs: ScheduledScrubs,
 }
 
 /// The front ends of the volume.
@@ -129,7 +129,7 @@ impl Service {
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             events,
-            scrubs: ScrubSchedule::new(),
+            scrubs: ScheduledScrubs::new(),
         }
     }
 

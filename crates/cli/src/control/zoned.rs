@@ -12,6 +12,7 @@ use serde_json::Value;
 use zoneweave_linux::Ring;
 use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
+use zoneweave_linux::unix_seconds;
 use zoneweave_raid::array::format::config::ArrayConfig;
 use zoneweave_raid::log::{AdminError, MemberStatus};
 use zoneweave_raid::raizn::Volume;
@@ -21,6 +22,7 @@ use zoneweave_zoned::ZonedDevice;
 
 use super::jobs::Jobs;
 use super::pace::Pace;
+use super::schedule::ScheduledScrubs;
 use super::service::remote_result;
 use super::slots::{Slots, is_any_rebuilding};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
@@ -82,6 +84,7 @@ pub(crate) struct ZonedService {
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
     events: EventLog,
+    scrubs: ScheduledScrubs,
 }
 
 impl ZonedService {
@@ -112,6 +115,7 @@ impl ZonedService {
             jobs: Jobs::default(),
             resumes: Cell::default(),
             events,
+            scrubs: ScheduledScrubs::new(),
         };
         let members = service.members();
         assert_eq!(members.len(), drives.len(), "a place for each member's drive");
@@ -174,6 +178,11 @@ impl ZonedService {
                 remote_result(&self.try_replace(slot, &drive, destroy).await?)
             }
             Request::Scrub => remote_result(&self.scrub().await?),
+            Request::Clear => {
+                self.volume.clear_faults().await?;
+                self.note(What::FaultsCleared);
+                remote_result(&self.status().await)
+            }
             Request::OrderScrub { order } => {
                 self.order_scrub(order.into())?;
                 remote_result(&self.status().await)
@@ -183,7 +192,6 @@ impl ZonedService {
                 Err(NewMemberError::NoReturn { name: self.config.name.clone() }.into())
             }
             Request::Segments
-            | Request::Clear
             | Request::AddSpare { .. }
             | Request::RemoveSpare { .. }
             | Request::Zones { .. } => Err(CliError::IsZoned { name: self.config.name.clone() }),
@@ -253,7 +261,7 @@ impl ZonedService {
             offline: Vec::new(),
             jobs: self.jobs(),
             spares: Vec::new(),
-            next_scrub_s: None,
+            next_scrub_s: self.next_scrub_s(unix_seconds()),
         };
         let (config, geometry) = (&self.config, self.volume.geometry());
         let status = self.volume.status();

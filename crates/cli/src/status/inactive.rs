@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, VolumeKind};
 use zoneweave_raid::log::{
-    AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
+    AssemblyError, DriveRole, DriveVerdict, Faults, MemberHealth, OpenError, Survey,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::BLOCK_BYTES;
@@ -34,15 +34,12 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
     let faults = survey.faults.clone().unwrap_or_default();
-    let unrepairable = faults.errors.iter().map(|errors| errors.unrepairable);
-    let unrepairable = unrepairable.fold(0, u64::saturating_add);
     let lost = LostRanges::of_faults(&faults);
     let facts = Facts {
         members: &members,
         losses_left,
         stopped,
-        lost_blocks: unrepairable.max(lost.blocks()),
-        is_on_record: true,
+        lost_blocks: lost_on_record(&faults),
         ..Facts::default()
     };
     let verdict = few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
@@ -70,6 +67,12 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         others: describe_drives(drives, &survey.drives, config),
     };
     Some(status.with_drives_named())
+}
+
+/// Number of lost blocks on record: of those that were found on drives, and of those listed.
+pub(super) fn lost_on_record(faults: &Faults) -> u64 {
+    let unrepairable = faults.errors.iter().map(|errors| errors.unrepairable);
+    unrepairable.fold(0, u64::saturating_add).max(LostRanges::of_faults(faults).blocks())
 }
 
 /// Why nothing is known of an array whose drives are here.

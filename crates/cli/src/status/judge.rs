@@ -47,8 +47,8 @@ pub(super) struct Facts<'a> {
     pub spares: &'a [SpareStatus],
     /// Blocks that could not be read, nor restored from other drives.
     pub lost_blocks: u64,
-    /// Whether they stay on record until they are cleared.
-    pub is_on_record: bool,
+    /// Whether the volume is a zoned one: its blocks are written again after a reset.
+    pub is_zoned: bool,
 }
 
 /// Health, reason and action.
@@ -85,11 +85,11 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
         "{} of the volume could not be read, nor restored from other drives",
         bytes(facts.lost_blocks.saturating_mul(BLOCK_BYTES as u64))
     );
-    let restore = "restore the data from a copy: a block is whole again once it is written";
-    let restore = match facts.is_on_record {
-        true => format!("{restore}; then: zoneweave array clear {DRIVES}"),
-        false => restore.to_owned(),
+    let restore = match facts.is_zoned {
+        true => "reset the zone, and restore its data from a copy",
+        false => "restore the data from a copy: a block is whole again once it is written",
     };
+    let restore = format!("{restore}; then: zoneweave array clear {DRIVES}");
     let action = action.filter(|action| !action.starts_with(NOTHING));
     Verdict {
         health: Health::Damaged,

@@ -110,10 +110,10 @@ pub(crate) struct ArrayStatus {
     /// Whether a server has the drives that does not answer.
     #[serde(default)]
     pub is_silent: bool,
-    /// Lost ranges of a block volume since they were last cleared.
+    /// Lost ranges of the volume since they were last cleared.
     #[serde(default)]
     pub lost: LostRanges,
-    /// The newest scrubs of a block volume, the newest first.
+    /// The newest scrubs, the newest first.
     #[serde(default)]
     pub scrubs: Vec<ScrubEntry>,
     pub members: Vec<MemberStatus>,

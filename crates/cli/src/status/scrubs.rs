@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::join;
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::{AdminError, ScrubReport, ScrubResult, ScrubRun, Volume};
+use zoneweave_raid::log::{self, AdminError, ScrubResult, ScrubRun};
+use zoneweave_raid::raizn;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use crate::format::{bytes, span};
@@ -77,24 +78,77 @@ fn span_s(seconds: u64) -> String {
     span(seconds.saturating_mul(1_000_000_000))
 }
 
-/// Scrubs a volume, and records that and what became of it. A scrub that cannot be recorded counts
-/// all the same: writes of the volume have stopped then, or it closes.
-pub(crate) async fn scrub_on_record(volume: &Volume) -> Result<ScrubReport, AdminError> {
-    let begun = ScrubRun::begin(seconds());
-    // The scrub begins at once: a second one is refused from now on.
-    let (_unrecorded, scrubbed) = join(volume.record_scrub(begun), volume.scrub()).await;
-    let ended = match &scrubbed {
-        Ok(report) => ScrubRun {
+/// A volume that records its scrubs.
+pub(crate) trait Scrubs {
+    /// What a scrub finds.
+    type Report;
+
+    async fn scrub(&self) -> Result<Self::Report, AdminError>;
+
+    async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError>;
+
+    /// What became of a scrub that has begun.
+    fn ended(report: &Self::Report, begun: ScrubRun) -> ScrubRun;
+}
+
+impl Scrubs for log::Volume {
+    type Report = log::ScrubReport;
+
+    async fn scrub(&self) -> Result<log::ScrubReport, AdminError> {
+        self.scrub().await
+    }
+
+    async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
+        self.record_scrub(run).await
+    }
+
+    fn ended(report: &log::ScrubReport, begun: ScrubRun) -> ScrubRun {
+        ScrubRun {
             blocks: report.blocks,
             repaired: report.damaged.saturating_sub(report.unrepairable),
             lost: report.unrepairable + report.lost_before,
             mismatches: report.parity_mismatches,
-            result: match report.is_complete() {
-                true => ScrubResult::Complete,
-                false => ScrubResult::Incomplete,
-            },
+            result: result_of(report.is_complete()),
             ..begun
-        },
+        }
+    }
+}
+
+impl Scrubs for raizn::Volume {
+    type Report = raizn::ScrubReport;
+
+    async fn scrub(&self) -> Result<raizn::ScrubReport, AdminError> {
+        self.scrub().await
+    }
+
+    async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
+        self.record_scrub(run).await
+    }
+
+    fn ended(report: &raizn::ScrubReport, begun: ScrubRun) -> ScrubRun {
+        ScrubRun {
+            blocks: report.blocks,
+            repaired: report.relocated,
+            lost: report.unrepairable,
+            mismatches: report.mismatches,
+            result: result_of(report.is_complete()),
+            ..begun
+        }
+    }
+}
+
+fn result_of(is_complete: bool) -> ScrubResult {
+    if is_complete { ScrubResult::Complete } else { ScrubResult::Incomplete }
+}
+
+/// Scrubs a volume, and records that and what became of it. A scrub that cannot be recorded counts
+/// all the same: writes of the volume have stopped then, or it closes.
+pub(crate) async fn scrub_on_record<V: Scrubs>(volume: &V) -> Result<V::Report, AdminError> {
+    let begun = ScrubRun::begin(seconds());
+    // The scrub begins at once: a second one is refused from now on.
+    let (_unrecorded, scrubbed) = join(volume.record_scrub(begun), volume.scrub()).await;
+    let ended = match &scrubbed {
+        Ok(report) => V::ended(report, begun),
         Err(_) => ScrubRun { result: ScrubResult::Failed, ..begun },
     };
     let _unrecorded = volume.record_scrub(ScrubRun { ended_s: seconds(), ..ended }).await;

@@ -71,7 +71,7 @@ pub(crate) fn served_status(
         offline: &front_ends.offline,
         spares: &front_ends.spares,
         lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
-        is_on_record: true,
+        is_zoned: false,
     };
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
@@ -132,7 +132,7 @@ pub(crate) fn served_status(
 }
 
 /// Number of lost blocks: of those that were found on drives, and of those listed.
-fn lost_blocks(unrepairable: u64, listed: &[log::LostStatus]) -> u64 {
+pub(super) fn lost_blocks(unrepairable: u64, listed: &[log::LostStatus]) -> u64 {
     unrepairable.max(listed.iter().map(|range| range.blocks).sum())
 }
 

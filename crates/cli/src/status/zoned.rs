@@ -6,12 +6,12 @@ use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_raid::raizn::{self, VolumeStatus, ZoneCounts};
 use zoneweave_zoned::{BLOCK_BYTES, Geometry};
 
-use super::inactive::inactive_member;
+use super::inactive::{inactive_member, lost_on_record};
 use super::judge::{Facts, Rebuild, Verdict, judge};
-use super::served::{FrontEnds, SlotDrive, free_space, served_member};
+use super::served::{FrontEnds, SlotDrive, free_space, lost_blocks, served_member};
 use super::{
-    ArrayStatus, Health, LostRanges, OtherDrive, ServerStatus, ShardStatus, describe_drives,
-    losses_left,
+    ArrayStatus, Health, LostRanges, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
+    describe_drives, losses_left,
 };
 use crate::error::CliError;
 use crate::zoned::Found;
@@ -53,7 +53,15 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
     let losses_left = losses_left(config.scheme, &members);
     let refusal = found.survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
-    let facts = Facts { members: &members, losses_left, stopped, ..Facts::default() };
+    let faults = found.survey.faults.clone().unwrap_or_default();
+    let facts = Facts {
+        members: &members,
+        losses_left,
+        stopped,
+        lost_blocks: lost_on_record(&faults),
+        is_zoned: true,
+        ..Facts::default()
+    };
     let Verdict { health, why, action } = judge(&facts);
     let status = ArrayStatus {
         losses_left: Some(losses_left),
@@ -72,8 +80,8 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         zones: Some(LogicalZones { count: volume.zones, zone_bytes }),
         server: None,
         is_silent: false,
-        lost: LostRanges::default(),
-        scrubs: Vec::new(),
+        lost: LostRanges::of_faults(&faults),
+        scrubs: ScrubEntry::list(&found.survey.scrubs.0, false),
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config),
     };
@@ -126,8 +134,8 @@ pub(crate) fn served_zoned_status(
         waiting: &front_ends.waiting,
         offline: &front_ends.offline,
         spares: &[],
-        lost_blocks: lost.sum(),
-        is_on_record: false,
+        lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
+        is_zoned: true,
     };
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
@@ -172,8 +180,8 @@ pub(crate) fn served_zoned_status(
             next_scrub_s: front_ends.next_scrub_s,
         }),
         is_silent: false,
-        lost: LostRanges::default(),
-        scrubs: Vec::new(),
+        lost: LostRanges::of_status(&volume.lost, volume.lost_joined),
+        scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };
     status.with_drives_named()

@@ -13,6 +13,6 @@ mod start;
 
 pub(crate) use found::{Found, find, offer, refuse_zoned};
 pub(crate) use remote::RemoteVolume;
-pub(crate) use repair::{Replacement, fail, prospect, replace};
+pub(crate) use repair::{Replacement, clear, fail, prospect, replace};
 pub(crate) use scrub::{Scrubbed, scrub};
 pub(crate) use start::{relocated, start_whole};

@@ -69,6 +69,25 @@ pub(crate) fn fail(
     status(session, paths)
 }
 
+/// Forgets the faults on record.
+///
+/// # Errors
+/// If members are missing, or writes stop.
+pub(crate) fn clear(
+    session: &Session,
+    found: &Found,
+    paths: &[PathBuf],
+    output: &Output,
+) -> Result<ArrayStatus, CliError> {
+    let volume = start_whole(session, paths, found, None, output)?;
+    session.executor.run(async {
+        let cleared = volume.clear_faults().await;
+        volume.close().await;
+        cleared
+    })?;
+    status(session, paths)
+}
+
 /// A drive for a slot, and the consent to overwrite it.
 pub(crate) struct Replacement<'a> {
     pub slot: usize,

@@ -16,6 +16,7 @@ use crate::output::Output;
 use crate::output::progress::Progress;
 use crate::session::Session;
 use crate::start::run_job;
+use crate::status::scrub_on_record;
 
 /// The result, as servers send it and `--json` prints it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,11 +31,14 @@ pub(crate) struct Scrubbed {
     /// The first of them.
     mismatched: Vec<Place>,
     /// Blocks that were not read, for a reason other than damage.
+    #[serde(default)]
     failed_reads: u64,
     /// Slots that were not read, or not all of them, as their drives were out of service or not
     /// rebuilt.
+    #[serde(default)]
     unread_slots: Vec<u8>,
     /// Whether it was stopped before its end.
+    #[serde(default)]
     stopped: bool,
 }
 
@@ -145,7 +149,7 @@ pub(crate) fn scrub(
             let volume = start_whole(session, paths, found, None, output)?;
             let (scrubbed, watched) = (volume.clone(), volume);
             let job = async move {
-                let report = scrubbed.scrub().await;
+                let report = scrub_on_record(&scrubbed).await;
                 scrubbed.close().await;
                 report
             };

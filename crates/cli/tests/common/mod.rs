@@ -2,7 +2,9 @@
 
 #![allow(dead_code, reason = "every test file uses its own part of this")]
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -365,4 +367,17 @@ pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
         state.to_le_bytes()[3]
     };
     (0..length).map(|_| next()).collect()
+}
+
+/// Changes a byte of every block of data.
+pub(crate) fn rot(drive: &Path) {
+    let bytes = fs::read(drive).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(drive).unwrap();
+    // Zones of superblocks and headers are left alone.
+    let first = bytes.len() / 4096 / 4;
+    for (at, block) in bytes.chunks(4096).enumerate().skip(first) {
+        if block.len() == 4096 && block.iter().filter(|byte| **byte != 0).count() > 3500 {
+            file.write_all_at(&[block[100] ^ 0xFF], at as u64 * 4096 + 100).unwrap();
+        }
+    }
 }

@@ -45,18 +45,39 @@ fn now() -> u64 {
 fn an_array_is_scrubbed_when_it_is_due_and_not_again_after_a_restart() {
     let place = Place::with_array();
     let schedule = three_hours_ago();
-    let server = serve(&place, MEMBERS, &schedule);
+    is_scrubbed_once(&place, || serve(&place, MEMBERS, &schedule));
+}
+
+#[test]
+fn a_zoned_volume_is_scrubbed_when_it_is_due_and_not_again_after_a_restart() {
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);
+    let schedule = three_hours_ago();
+    is_scrubbed_once(&place, || {
+        let mut command = place.command(&format!("serve zoned {MEMBERS}"));
+        command.args(["--scrub", &schedule]);
+        place.starting(command).until("ready")
+    });
+    let server = place.serve_zoned(MEMBERS);
+    place.run("array clear d/drive0").exits(0).says("HEALTHY");
+    assert!(server.stop().contains("cleared"));
+    place.run(&format!("array jobs {MEMBERS} --history")).exits(0).says("complete · began ");
+}
+
+fn is_scrubbed_once(place: &Place, serve: impl Fn() -> Server) {
+    let server = serve();
     let done = |scrubs: &[Value]| scrubs.iter().any(|scrub| scrub["result"] == "complete");
-    while !done(&history(&place)) {}
-    let begun = history(&place)[0]["begun_s"].as_u64().unwrap();
-    let due = next(&place);
+    while !done(&history(place)) {}
+    let begun = history(place)[0]["begun_s"].as_u64().unwrap();
+    let due = next(place);
     let hours_ago = begun + 7 * DAY - due;
     assert!((2 * HOUR..=3 * HOUR + 120).contains(&hours_ago), "{begun} {due}");
     place.run("array status d/drive0").exits(0).says("scrub complete").says("next scrub 2");
     server.stop();
-    let server = serve(&place, MEMBERS, &schedule);
-    assert_eq!(next(&place), due);
-    assert_eq!(history(&place).len(), 1);
+    let server = serve();
+    assert_eq!(next(place), due);
+    assert_eq!(history(place).len(), 1);
     server.stop();
 }
 
@@ -75,7 +96,7 @@ fn a_scrub_that_is_due_waits_for_missing_members() {
 }
 
 #[test]
-fn schedules_are_keys_of_the_configuration_and_not_for_zoned_volumes() {
+fn schedules_are_keys_of_the_configuration() {
     let place = Place::with_array();
     let configure = |schedule: &str| {
         let table =
@@ -87,9 +108,4 @@ fn schedules_are_keys_of_the_configuration_and_not_for_zoned_volumes() {
     configure("sun 02:00").exits(0);
     configure("sun 25:00").exits(2).complains("sun 25:00");
     configure("10s").exits(2).complains("an hour at least");
-    let place = Place::new();
-    place.run("emu create d --drives 4 --zones 16 --zone-capacity 4MiB").exits(0);
-    place.run(&format!("array create z {MEMBERS} --kind zoned")).exits(0);
-    let refused = place.run(&format!("serve nbd {MEMBERS} --socket unix:s.sock --scrub 30d"));
-    refused.exits(2).complains("--scrub: is for block volumes");
 }

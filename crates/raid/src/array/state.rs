@@ -13,12 +13,13 @@ use zoneweave_zoned::ZonedDevice;
 
 use crate::array::attachment::Membership;
 use crate::array::format::config::{ArrayConfig, VolumeKind};
+use crate::array::format::errors::MemberErrors;
 use crate::array::format::faults::Faults;
 use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, MemberUuid};
 use crate::array::format::scrubs::Scrubs;
 use crate::array::latency::hedge::{Hedge, Hedging};
-use crate::array::member::{Member, MemberErrors};
+use crate::array::member::Member;
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};

@@ -658,6 +658,8 @@ marks! {
     ScrubWaited = "scrub.waited_for_stripes",
     /// A scrub skips a segment that is being reset, or was opened since.
     ScrubPassedOver = "scrub.segment_passed_over",
+    /// An order, or a change of membership, interrupts a scrub within a unit.
+    ScrubUnitInterrupted = "scrub.unit_interrupted",
     /// A scrub finds damage.
     ScrubFoundDamage = "scrub.damage_found",
     /// A scrub finds parity that does not match data that verifies.
@@ -758,6 +760,14 @@ marks! {
     ZonedScrubReadFailed = "zoned.scrub_read_failed",
     /// Zoned volume: a scrub finds a block that cannot be rebuilt.
     ZonedScrubLost = "zoned.scrub_lost",
+    /// Zoned volume: a start repeats reads without an answer.
+    ZonedStartRepeated = "zoned.start_repeated",
+    /// Zoned volume: the task that waited for a record of the parity log was dropped.
+    ZonedLoggedForNone = "zoned.logged_for_none",
+    /// Zoned volume: a block that can be neither read nor rebuilt is listed as lost.
+    ZonedLostListed = "zoned.lost_listed",
+    /// Zoned volume: a reset takes lost blocks off the list.
+    ZonedLostForgotten = "zoned.lost_forgotten",
     /// Zoned volume: a scrub finds parity that differs.
     ZonedScrubMismatch = "zoned.scrub_mismatch",
     /// Zoned volume: the column of a rebuilt member is complete.

@@ -51,6 +51,10 @@ mutants! {
     NarrowLacksColumns = "narrow-lacks-columns",
     /// Records list no narrow segment, and say that none is alive.
     RosterForgotten = "roster-forgotten",
+    /// An order to clear the faults is not recorded.
+    FaultsClearedInMemory = "faults-cleared-in-memory",
+    /// A snapshot does not repeat the scrubs.
+    ScrubsForgotten = "scrubs-forgotten",
     /// A snapshot does not repeat the recorded faults.
     FaultsForgotten = "faults-forgotten",
     /// Blocks behind the last frame of a zone are not written, so the zone never becomes full.
@@ -294,10 +298,12 @@ pub(crate) const fn mutant(_: Mutant) -> bool {
 }
 
 impl Mutant {
-    /// Whether only zoned volumes can have it.
+    /// Whether random histories of zoned volumes are to find it: only they have orders about the
+    /// record of faults and scrubs.
     #[must_use]
     pub fn is_zoned(self) -> bool {
-        self.name().starts_with("zoned-")
+        let ordered = matches!(self, Self::FaultsClearedInMemory | Self::ScrubsForgotten);
+        ordered || self.name().starts_with("zoned-")
     }
 }
 

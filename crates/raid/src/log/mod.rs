@@ -46,10 +46,10 @@ mod write;
 
 pub use crate::array::error::AdminError;
 pub use crate::array::eviction::check_spared;
-pub use crate::array::format::faults::{Faults, LostRange};
+pub use crate::array::format::errors::MemberErrors;
+pub use crate::array::format::faults::{Faults, LostRange, LostStatus};
 pub use crate::array::format::scrubs::{ScrubResult, ScrubRun, Scrubs};
 pub use crate::array::latency::hedge::Hedging;
-pub use crate::array::member::MemberErrors;
 pub use crate::array::offered::OfferedDrive;
 pub use crate::array::repair::rebuild::Progress;
 pub use crate::array::repair::scrub::{JobState, ScrubOrder};
@@ -59,8 +59,7 @@ pub use crate::log::engine::counters::ClassCounters;
 pub use crate::log::engine::counters::Counters;
 pub use crate::log::engine::memory::Memory;
 pub use crate::log::engine::status::{
-    Health, LaneStatus, LostStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus,
-    WritingStatus,
+    Health, LaneStatus, MemberHealth, MemberStatus, SegmentStatus, VolumeStatus, WritingStatus,
 };
 pub use crate::log::engine::{geometry, limits, measuring};
 pub use crate::log::index::cache::{IndexLimit, IndexPages};

@@ -14,6 +14,7 @@ use crate::array::error::AdminError;
 use crate::array::format::faults::Faults;
 use crate::array::format::scrubs::ScrubRun;
 use crate::array::health::Members;
+use crate::array::repair::faults;
 use crate::array::repair::scrub::ScrubOrder;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::answered;
@@ -27,7 +28,7 @@ use crate::log::members::create::NAME_BYTES;
 use crate::log::members::replace;
 use crate::log::recover::readd;
 use crate::log::recover::unpublished::publish_now;
-use crate::log::repair::{faults, rebuild, scrub};
+use crate::log::repair::{rebuild, scrub};
 use crate::scheme::Column;
 
 pub use crate::log::members::error::ReplaceError;

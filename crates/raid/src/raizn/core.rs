@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeSet;
+use std::rc::{Rc, Weak};
 
 use zoneweave_erasure::Code;
 use zoneweave_journal::Seed;
@@ -12,6 +13,7 @@ use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
 use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::array::format::record::MemberState;
+use crate::array::repair::faults::{Recorder, RecordsFaults, in_snapshot};
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
 use crate::array::state::Array;
@@ -70,6 +72,10 @@ pub(crate) struct Core {
     pub(crate) scrub: ScrubState,
     /// Whether the volume is being closed.
     pub(crate) closing: Cell<bool>,
+    /// The task that records faults.
+    pub(crate) recorder: Cell<Recorder>,
+    /// These parts, for tasks that are started where they are only borrowed.
+    pub(crate) this: Weak<Self>,
 }
 
 impl State {
@@ -109,8 +115,8 @@ impl State {
         records.collect()
     }
 
-    /// All current records.
-    fn snapshot(&self) -> Vec<ZonedBody> {
+    /// All current records; what `last` replaces is left out.
+    fn snapshot(&self, last: &ZonedBody) -> Vec<ZonedBody> {
         let records = self.logical.iter().map(|zone| &zone.record);
         let known = records.filter(|record| {
             record.generation > Generation::NONE
@@ -123,6 +129,7 @@ impl State {
                 bodies.extend(self.rebuilt_of(column));
             }
         }
+        bodies.extend(in_snapshot(&self.array, last));
         let (published, next) = (self.published.0, self.next_mount);
         assert!(published < next, "mount {published} is published, and {next} is next");
         bodies.push(ZonedBody::Published(PublishedMount(self.published)));
@@ -173,11 +180,32 @@ impl ArrayVolume for Core {
         }
     }
 
-    fn snapshot(&self, _last: &ZonedBody) -> Vec<ZonedBody> {
-        self.state.borrow().snapshot()
+    fn snapshot(&self, last: &ZonedBody) -> Vec<ZonedBody> {
+        self.state.borrow().snapshot(last)
     }
 
     fn evict(&self, column: Column, reason: &str) -> bool {
         self.state.borrow_mut().evict(column, reason)
     }
+
+    fn errors_counted(&self) {
+        self.schedule_fault_record();
+    }
+}
+
+impl RecordsFaults for Core {
+    fn recorder(&self) -> &Cell<Recorder> {
+        &self.recorder
+    }
+
+    fn shared(&self) -> Option<Rc<Self>> {
+        self.this.upgrade()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    /// A lost block that is met again is listed again.
+    fn forget_damage(&self) {}
 }

@@ -114,6 +114,18 @@ impl Layout {
         self.stripes * self.stripe_blocks()
     }
 
+    /// Blocks from the start of one logical zone to that of the next, as hosts address them.
+    #[must_use]
+    pub(crate) fn zone_size(&self) -> u32 {
+        self.zone_blocks().next_power_of_two()
+    }
+
+    /// The address of a logical zone's first block, as hosts have it.
+    #[must_use]
+    pub(crate) fn first_of(&self, zone: u32) -> u64 {
+        u64::from(zone) * u64::from(self.zone_size())
+    }
+
     /// Blocks of a column.
     #[must_use]
     pub(crate) fn column_blocks(&self) -> u32 {
@@ -276,6 +288,7 @@ pub(crate) fn volume_geometry<'a>(
         max_active: max_active.or(max_open),
         append_limit: MAX_TRANSFER,
         max_transfer: MAX_TRANSFER,
+        zone_size: BlockCount(layout.zone_size()),
         volatile_cache: members.clone().any(|geometry| geometry.volatile_cache),
         ..Geometry::new(layout.zones(), zone_capacity)
     })

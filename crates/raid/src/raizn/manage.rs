@@ -15,7 +15,9 @@ use zoneweave_zoned::{Reply, Status};
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
+use crate::array::repair::faults;
 use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::{ZoneRecords, ZonedBody};
@@ -83,12 +85,22 @@ impl Core {
             logical.recorded = logical.record.generation;
         }
         self.changed.open();
+        self.forget_lost(zone).await.map_err(|_| Self::STOPPED)?;
         self.empty_columns(zone).await?;
         {
             let mut state = self.state.borrow_mut();
             state.logical[zone as usize].record.resetting = false;
         }
         self.record_zone(zone).await.map_err(|_| Self::STOPPED)
+    }
+
+    /// Takes the blocks of a zone that was reset off the list of lost ones. The list is durable
+    /// before the zone has other blocks, so that no start takes these for lost.
+    async fn forget_lost(self: &Rc<Self>, zone: u32) -> Result<(), StopReason> {
+        let blocks = self.layout.first_of(zone)..self.layout.first_of(zone + 1);
+        let forgot = self.state.borrow_mut().array.lost.forget(blocks);
+        mark_if(Mark::ZonedLostForgotten, || forgot);
+        if forgot { faults::record_everywhere(self).await } else { Ok(()) }
     }
 
     /// Resets the columns of a zone, durably. A member whose zone cannot be reset is evicted.
@@ -154,10 +166,7 @@ impl Core {
         while operation.waiting.get() > 0 {
             self.changed.wait().await;
         }
-        let mut state = self.state.borrow_mut();
-        for (column, blocks) in operation.logged.take() {
-            state.logs[column.index()].outstanding -= blocks;
-        }
+        operation.logged.take();
     }
 
     /// Queues an admitted command of a zone.

@@ -11,8 +11,8 @@
 //! 4. `read` verifies blocks and reconstructs lost ones.
 //! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
 //!    it its columns.
-//! 6. `scrub` reads everything and compares parity; `relocate` moves damaged blocks to the log;
-//!    `findings` is the report.
+//! 6. `scrub/` reads everything and compares parity; its `relocate` moves damaged blocks to the
+//!    log, `lost` lists blocks that cannot be rebuilt, `findings` is the report.
 //! 7. `recover/` starts a volume after a crash; `create` makes one.
 //! 8. `status` is the volume as users see it; `format/` has the bytes on media.
 //!
@@ -24,7 +24,6 @@
 
 pub(crate) mod core;
 pub(crate) mod create;
-pub(crate) mod findings;
 pub(crate) mod format;
 pub(crate) mod layout;
 pub(crate) mod manage;
@@ -32,7 +31,6 @@ pub(crate) mod parity_log;
 pub(crate) mod read;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
-pub(crate) mod relocate;
 pub(crate) mod replace;
 pub(crate) mod scrub;
 pub(crate) mod status;
@@ -42,13 +40,13 @@ pub(crate) mod write;
 pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
-pub use findings::{Mismatch, ScrubReport};
 pub use format::fuzzing;
 pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{
     Survey, check_markable, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
 };
-pub use recover::unread::{Unread, UnreadPart};
+pub use recover::unread::{GivenUp, Unread, UnreadPart};
 pub use replace::{ReplaceError, check_fit};
+pub use scrub::findings::{Mismatch, ScrubReport};
 pub use status::{MemberStatus, VolumeStatus, ZoneCounts};
 pub use volume::Volume;

@@ -7,6 +7,7 @@
 //! Invariants: at most two zones hold records of the published mount. The checkpoint always has
 //! room: other records leave space for it.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use bytes::Bytes;
 use zoneweave_zoned::ZoneId;
 
 use crate::raizn::layout::{FIRST_LOG_ZONE, LOG_ZONES};
-use crate::raizn::zone::Operation;
+use crate::raizn::zone::{Operation, Outstanding};
 
 /// A record to be written: header and blocks.
 pub(crate) struct LogWrite {
@@ -38,7 +39,7 @@ pub(crate) struct ParityLog {
     pub(crate) checkpoint: VecDeque<LogWrite>,
     /// Blocks of the records of writes that have not completed. After a switch, all of them may go
     /// to the present zone, in front of the checkpoint.
-    pub(crate) outstanding: u32,
+    outstanding: Rc<Cell<u32>>,
     /// Relocated blocks of the member: each checkpoint has them all.
     pub(crate) relocated: u32,
     /// Whether a task writes the queue.
@@ -73,7 +74,7 @@ impl ParityLog {
             capacity,
             queue,
             checkpoint,
-            outstanding: 0,
+            outstanding: Rc::default(),
             relocated: 0,
             writing: false,
             writing_checkpoint: false,
@@ -97,7 +98,26 @@ impl ParityLog {
     /// their writes complete, the checkpoint waits.
     #[must_use]
     pub(crate) fn has_room(&self, blocks: u32, reserve: u32) -> bool {
-        self.outstanding == 0 || self.outstanding + blocks + reserve <= self.capacity
+        self.outstanding() == 0 || self.outstanding() + blocks + reserve <= self.capacity
+    }
+
+    /// Queues a record of an operation, which takes its blocks until it completes.
+    pub(crate) fn enqueue(&mut self, record: LogWrite, operation: &Operation) {
+        let held = Outstanding::take(&self.outstanding, record.blocks);
+        operation.logged.borrow_mut().push(held);
+        self.queue.push_back(record);
+    }
+
+    /// Blocks of the records of writes that have not completed.
+    #[must_use]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding.get()
+    }
+
+    /// A log of the next drive in the slot. The operations of the one before go on.
+    #[must_use]
+    pub(crate) fn of_next_drive(&self) -> Self {
+        Self { outstanding: self.outstanding.clone(), ..Self::at(0, 0, self.capacity) }
     }
 
     /// Whether records wait and no task writes them.

@@ -12,6 +12,7 @@ use zoneweave_zoned::{
 use crate::array::format::config::Checksums;
 use crate::array::format::numbers::Generation;
 use crate::array::io::MemberIo;
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
 use crate::raizn::format::metadata::{BlockMetadata, Kind, data_sum};
@@ -102,11 +103,14 @@ impl Core {
         let within = place.within..place.within + length;
         let rebuilt = self.reconstruct(zone, place.stripe, place.role, within).await;
         let mut blocks = Vec::with_capacity(found.len());
-        for (found, rebuilt) in found.into_iter().zip(rebuilt) {
-            let one = found.or(rebuilt);
-            blocks.push(one.ok_or(Status::UnrecoveredRead)?);
+        for (at, (found, rebuilt)) in (place.at..).zip(found.into_iter().zip(rebuilt)) {
+            match found.or(rebuilt) {
+                Some(block) => blocks.push(block),
+                None => _ = self.list_if_lost(zone, place.column, at).await,
+            }
         }
-        Ok(blocks)
+        let is_whole = blocks.len() == length as usize;
+        is_whole.then_some(blocks).ok_or(Status::UnrecoveredRead)
     }
 
     /// Reads blocks of a column. `None` for a block that cannot be read or does not verify.
@@ -200,6 +204,7 @@ impl Core {
         let wrong = blocks.iter().filter(|block| block.is_none()).count() as u64;
         if wrong > 0 {
             self.state.borrow_mut().array.members[column.index()].errors.checksum += wrong;
+            self.schedule_fault_record();
         }
         blocks
     }

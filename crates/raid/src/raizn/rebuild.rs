@@ -228,11 +228,8 @@ impl Core {
             let mut state = self.state.borrow_mut();
             let Some(mut record) = self.partial_parity(&state, zone, column) else { return };
             let operation = Rc::new(Operation::new(zone, 0, false));
-            operation.logged.borrow_mut().push((column, record.blocks));
             record.operation = Some(operation.clone());
-            let log = &mut state.logs[column.index()];
-            log.outstanding += record.blocks;
-            log.queue.push_back(record);
+            state.logs[column.index()].enqueue(record, &operation);
             operation
         };
         self.start_log_writer(column);

@@ -24,7 +24,6 @@ use crate::array::stop::StopReason;
 use crate::array::superblock_logs::mark_event;
 use crate::raizn::core::Core;
 use crate::raizn::layout::ACTIVE_RESERVE;
-use crate::raizn::parity_log::ParityLog;
 use crate::scheme::{Column, ColumnSet};
 
 /// Why a drive was not put into a slot, or its rebuild ended early.
@@ -232,16 +231,12 @@ impl Core {
         for zone in &mut state.logical {
             let of_drive = &mut zone.columns[column.index()];
             of_drive.relocated.clear();
-            of_drive.lost = 0;
             zone.absent = match zone.submitted > 0 || zone.record.resetting {
                 true => zone.absent.union(of_column),
                 false => zone.absent.without(of_column),
             };
         }
-        let capacity = state.array.config.zone_capacity.0;
-        let outstanding = state.logs[column.index()].outstanding;
-        state.logs[column.index()] = ParityLog::at(0, 0, capacity);
-        state.logs[column.index()].outstanding = outstanding;
+        state.logs[column.index()] = state.logs[column.index()].of_next_drive();
     }
 }
 

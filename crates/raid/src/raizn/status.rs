@@ -3,9 +3,11 @@
 use serde::{Deserialize, Serialize};
 use zoneweave_zoned::ZoneState;
 
+use crate::array::format::errors::MemberErrors;
+use crate::array::format::faults::LostStatus;
 use crate::array::format::numbers::Epoch;
 use crate::array::format::record::MemberState;
-use crate::array::member::MemberErrors;
+use crate::array::format::scrubs::ScrubRun;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::scrub::JobState;
 use crate::raizn::core::Core;
@@ -39,6 +41,12 @@ pub struct VolumeStatus {
     pub scrub_state: Option<JobState>,
     /// Why writes are refused, if they are.
     pub stopped: Option<String>,
+    /// Lost ranges of the volume since they were last cleared.
+    pub lost: Vec<LostStatus>,
+    /// Whether ranges were joined, with blocks between them that are not lost.
+    pub lost_joined: bool,
+    /// The newest scrubs on record, in the order of their begin.
+    pub scrubs: Vec<ScrubRun>,
 }
 
 /// Logical zones by state.
@@ -73,7 +81,7 @@ pub struct MemberStatus {
     pub zones_missing: u32,
     /// Why it is out of service, if it is.
     pub failure: Option<String>,
-    /// Errors since the start.
+    /// Errors since they were last cleared, or since it became a member.
     pub errors: MemberErrors,
     /// Nanoseconds since its last answer.
     pub seen_ns_ago: u64,
@@ -125,6 +133,9 @@ impl VolumeStatus {
             scrub: core.scrub.job().map(|(_, progress)| progress),
             scrub_state: core.scrub.job().map(|(state, _)| state),
             stopped: state.array.stopped.map(|reason| reason.to_string()),
+            lost: state.array.lost.lost.iter().copied().map(LostStatus::from).collect(),
+            lost_joined: state.array.lost.joined,
+            scrubs: state.array.scrubs.0.clone(),
         }
     }
 }

@@ -12,16 +12,20 @@ use zoneweave_zoned::{
 };
 
 use crate::array::error::{AdminError, RebuildError};
+use crate::array::format::faults::Faults;
 use crate::array::format::record::MemberUuid;
+use crate::array::format::scrubs::ScrubRun;
 use crate::array::health::Members;
+use crate::array::repair::faults;
 use crate::array::repair::scrub::ScrubOrder;
+use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::create::NAME_BYTES;
-use crate::raizn::findings::ScrubReport;
 use crate::raizn::read::Reader;
 use crate::raizn::replace::ReplaceError;
+use crate::raizn::scrub::findings::ScrubReport;
 use crate::raizn::status::VolumeStatus;
 use crate::raizn::zone::{Pending, PendingWrite};
 use crate::scheme::Column;
@@ -124,6 +128,39 @@ impl Volume {
         self.core.scrub.order(&*self.core, order)
     }
 
+    /// The faults on media, if there ever were any.
+    #[must_use]
+    pub fn recorded_faults(&self) -> Option<Faults> {
+        self.core.state.borrow().array.recorded_faults.clone()
+    }
+
+    /// Forgets the errors of all members and the lost ranges, durably. Reading a block that is lost
+    /// lists it again.
+    ///
+    /// # Errors
+    /// If too few members are left, one of them does not take the record, or the volume is closing.
+    /// Nothing is forgotten.
+    pub async fn clear_faults(&self) -> Result<(), AdminError> {
+        self.check_open()?;
+        Ok(faults::clear(&self.core).await?)
+    }
+
+    /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:
+    /// the caller, who ordered it, knows its times.
+    ///
+    /// # Errors
+    /// If too few members are left, none takes the record, or the volume is closing.
+    pub async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
+        self.check_open()?;
+        self.core.state.borrow_mut().array.scrubs.note(run);
+        Ok(faults::record_scrubs(&self.core).await?)
+    }
+
+    fn check_open(&self) -> Result<(), AdminError> {
+        let closing = self.core.closing.get();
+        if closing { Err(AdminError::Stopped(StopReason::ShuttingDown)) } else { Ok(()) }
+    }
+
     /// Gives the array another name, durably. After a crash in between, members may have either.
     ///
     /// # Errors
@@ -163,6 +200,7 @@ impl Volume {
         }
         // Its outcome is in the state, and nothing was promised.
         let _stopped = self.core.flush_members().await;
+        faults::record_last(&self.core).await;
         self.core.superblock.commits_ended().await;
     }
 

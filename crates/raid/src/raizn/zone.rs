@@ -27,8 +27,8 @@ pub(crate) struct Operation {
     pub(crate) waiting: Cell<u32>,
     /// Durable when it completes, with everything before it in the zone.
     pub(crate) fua: bool,
-    /// Blocks of its records in the parity log of each member.
-    pub(crate) logged: RefCell<Vec<(Column, u32)>>,
+    /// What its records take of the members' parity logs.
+    pub(crate) logged: RefCell<Vec<Outstanding>>,
 }
 
 impl Operation {
@@ -37,6 +37,27 @@ impl Operation {
     pub(crate) fn new(zone: u32, end: u32, fua: bool) -> Self {
         // One more than the drive writes, until all are queued.
         Self { zone, end, waiting: Cell::new(1), fua, logged: RefCell::default() }
+    }
+}
+
+/// Blocks of a log that an operation takes, until this is dropped: when the operation completes, or
+/// when the last of its records is written after its task was dropped.
+pub(crate) struct Outstanding {
+    of_log: Rc<Cell<u32>>,
+    blocks: u32,
+}
+
+impl Outstanding {
+    /// Takes blocks of a log, which counts them.
+    pub(crate) fn take(of_log: &Rc<Cell<u32>>, blocks: u32) -> Self {
+        of_log.set(of_log.get() + blocks);
+        Self { of_log: of_log.clone(), blocks }
+    }
+}
+
+impl Drop for Outstanding {
+    fn drop(&mut self) {
+        self.of_log.set(self.of_log.get() - self.blocks);
     }
 }
 
@@ -97,8 +118,6 @@ pub(crate) struct ColumnState {
     pub(crate) writing: bool,
     /// Blocks whose places hold junk, by column offset.
     pub(crate) relocated: BTreeMap<u32, Block>,
-    /// Blocks that scrubs found lost, and counted for the member.
-    pub(crate) lost: u32,
 }
 
 /// A logical zone.
@@ -242,7 +261,6 @@ impl LogicalZone {
         self.absent = ColumnSet::default();
         let columns = self.columns.iter_mut().map(|column| {
             column.next = 0;
-            column.lost = 0;
             let relocated = std::mem::take(&mut column.relocated);
             u32::try_from(relocated.len()).expect("a column has fewer blocks")
         });

@@ -1,16 +1,22 @@
 //! The scrub as a job: it can be stopped and paused, and gives way to a replacement.
 
+use std::pin::pin;
 use std::rc::Rc;
 
-use zoneweave_emulator::RamDrive;
+use futures_util::future::{Either, select};
+use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::array::format::record::MemberUuid;
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::{JobState, ScrubOrder};
 use zoneweave_raid::raizn::{ScrubReport, Volume};
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, JoinHandle, Nanos};
-use zoneweave_zoned::{OobKind, ZonedDevice};
+use zoneweave_zoned::{BlockCount, OobKind, ZoneAddress, ZoneId, ZonedDevice};
 
-use super::drives::{UNIT, create_on, drives, executor, start, timing, write};
+use super::drives::{
+    FIRST_COLUMN, LOG_ZONES, UNIT, create_on, drives, executor, start, timing, write,
+};
+use crate::support::life::assert_hit;
 
 /// A volume in use with four zones, each of which takes many batches.
 async fn volume(drives: &[RamDrive], handle: &Handle) -> Volume {
@@ -82,6 +88,75 @@ fn a_scrub_is_paused_and_resumed() {
         let report = scrubbing.await;
         assert!(report.is_complete() && report.zones == 4, "{report:?}");
     });
+}
+
+/// An order waited for the end of the zone, which may have millions of blocks.
+#[test]
+fn a_scrub_is_paused_within_a_zone() {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = volume(&drives, &handle).await;
+        let whole = scrub(&volume, &handle).await;
+        let scrubbing = scrub(&volume, &handle);
+        reaches(&volume, &handle, JobState::Running).await;
+        assert!(volume.order_scrub(ScrubOrder::Pause));
+        reaches(&volume, &handle, JobState::Paused).await;
+        assert_eq!(volume.status().scrub.unwrap().done, 0, "it is in the first zone");
+        assert!(volume.order_scrub(ScrubOrder::Run));
+        assert_eq!(scrubbing.await, whole, "each block is read once");
+    });
+    assert_hit(&[Mark::ScrubUnitInterrupted]);
+}
+
+/// Each damaged block is read again, which failing drives take seconds for.
+#[test]
+fn a_scrub_of_failing_media_is_stopped_at_once() {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = volume(&drives, &handle).await;
+        drives[0].set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN), 0), BlockCount(200));
+        let reads = Selector::next(CommandKind::Read).in_zone(ZoneId(FIRST_COLUMN)).always();
+        drives[0].inject(reads, FaultAction::Slow(Nanos::from_secs(5)));
+        let scrubbing = scrub(&volume, &handle);
+        while volume.status().members[0].errors.repaired == 0 {
+            handle.sleep(Nanos::from_millis(100)).await;
+        }
+        let ordered = handle.now();
+        assert!(volume.order_scrub(ScrubOrder::Stop));
+        let report = scrubbing.await;
+        assert!(report.stopped && report.relocated > 0, "{report:?}");
+        assert!(handle.now().since(ordered) < Nanos::from_secs(20), "{report:?}");
+    });
+}
+
+/// What its record took of the parity log was never given back, and writes waited for it.
+#[test]
+fn a_scrub_that_is_dropped_leaves_the_parity_log_in_order() {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = volume(&drives, &handle).await;
+        for zone in LOG_ZONES {
+            let writes = Selector::next(CommandKind::Write).in_zone(ZoneId(zone)).always();
+            drives[0].inject(writes, FaultAction::Slow(Nanos::from_millis(10)));
+        }
+        drives[0].set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN), 0), BlockCount(3));
+        {
+            let scrubbing = pin!(volume.scrub());
+            let dropping = pin!(handle.sleep(Nanos::from_millis(15)));
+            assert!(matches!(select(scrubbing, dropping).await, Either::Right(_)), "it goes on");
+        }
+        write(&volume, 1, 400, 80).await.unwrap();
+        let report = scrub(&volume, &handle).await;
+        assert_eq!((report.left, report.unrepairable), (0, 0), "{report:?}");
+        volume.close().await;
+    });
+    assert_hit(&[Mark::ZonedLoggedForNone]);
 }
 
 #[test]

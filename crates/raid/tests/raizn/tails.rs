@@ -7,7 +7,8 @@ use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::log::format::Lineage;
-use zoneweave_raid::raizn::{OpenError, OpenOptions, Unread, UnreadPart, Volume, open};
+use zoneweave_raid::raizn::{GivenUp, OpenError, OpenOptions, Unread, UnreadPart, Volume, open};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZoneState, ZonedDeviceExt,
@@ -97,6 +98,42 @@ fn a_start_without_a_member_that_lacks_answers_of_a_column_is_refused() {
         holds(volume, PARTIAL).await;
     });
     assert_hit(&[Mark::ZonedTailUnread]);
+}
+
+/// A path that was down for a moment made a start fail.
+#[test]
+fn a_start_repeats_reads_without_an_answer() {
+    for of_log in [false, true] {
+        let drives = written(PARTIAL);
+        let (data, parity) = last_stripe_of(&drives);
+        let (silent, away) = if of_log { (parity, data) } else { (data, parity) };
+        let zones = if of_log { LOG_ZONES } else { FIRST_COLUMN..FIRST_COLUMN + 1 };
+        for zone in zones {
+            let reads = Selector::next(CommandKind::Read).in_zone(ZoneId(zone)).times(20);
+            drives[silent].inject(reads, FaultAction::Fail(Status::Aborted));
+        }
+        with_volume(&without(&drives, away), async |volume| {
+            assert_eq!(volume.report().await.unwrap()[0].write_pointer.0, PARTIAL);
+            holds(volume, PARTIAL).await;
+        });
+    }
+    assert_hit(&[Mark::ZonedStartRepeated]);
+}
+
+/// Force that was meant for a missing member gave up ends of zones as well, and told nobody.
+#[test]
+fn a_start_by_force_lists_what_it_gives_up() {
+    let drives = written(PARTIAL);
+    let (data, parity) = last_stripe_of(&drives);
+    silence(&drives[data]);
+    let left = without(&drives, parity);
+    let executor = executor();
+    let handle = executor.handle();
+    let options = OpenOptions { force: true, lineage: Lineage(9) };
+    let (_, report) = executor.run(open(&handle, offer(&left, &handle), options)).unwrap();
+    let slot = Column::of(data);
+    let unread = Unread { part: UnreadPart::Zone(0), slot, status: Status::Aborted };
+    assert_eq!(report.given_up, [GivenUp { zone: 0, unread }]);
 }
 
 /// Checks that a start is refused for want of an answer.

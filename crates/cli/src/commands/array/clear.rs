@@ -11,7 +11,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::Session;
 use crate::start::{locate, locate_one, start_whole};
-use crate::status::{inactive_status, render};
+use crate::status::{ArrayStatus, inactive_status, render};
 use crate::zoned;
 
 #[derive(Args)]
@@ -23,24 +23,32 @@ pub(crate) struct Clear {
 
 pub(crate) fn run(request: &Clear, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
-    if let Some(found) = zoned::find(&session, &request.drives)? {
-        return Err(CliError::IsZoned { name: found.membership.config.name });
-    }
-    let mut located = locate_one(&session, &request.drives)?;
-    let status = match located.client.take() {
-        Some(client) => parse_status(client.ask(&Request::Clear, |_| {})?)?,
+    let status = match zoned::find(&session, &request.drives)? {
+        Some(found) => match found.client()? {
+            Some(client) => parse_status(client.ask(&Request::Clear, |_| {})?)?,
+            None => zoned::clear(&session, &found, &request.drives, output)?,
+        },
+        None => clear(&session, request, output)?,
+    };
+    output.result("array-status", &status, |output| render(&status, output));
+    Ok(Exit::Done)
+}
+
+/// Clears the faults of an array with a block volume; returns its status.
+fn clear(session: &Session, request: &Clear, output: &Output) -> Result<ArrayStatus, CliError> {
+    let mut located = locate_one(session, &request.drives)?;
+    match located.client.take() {
+        Some(client) => parse_status(client.ask(&Request::Clear, |_| {})?),
         None => {
-            let started = start_whole(&session, &request.drives, &located, None, &[], output)?;
+            let started = start_whole(session, &request.drives, &located, None, &[], output)?;
             let volume = started.volume;
             session.executor.run(async {
                 volume.clear_faults().await?;
                 volume.close().await?;
                 Ok::<_, CliError>(())
             })?;
-            let located = locate(&session, &request.drives)?;
-            inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?
+            let located = locate(session, &request.drives)?;
+            inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)
         }
-    };
-    output.result("array-status", &status, |output| render(&status, output));
-    Ok(Exit::Done)
+    }
 }

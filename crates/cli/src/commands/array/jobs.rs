@@ -6,14 +6,14 @@ use clap::Args;
 use serde::Serialize;
 
 use super::status::parse_status;
-use crate::control::Request;
+use crate::control::{Client, Request};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::JobStatus;
 use crate::output::Output;
 use crate::session::Session;
 use crate::start::locate;
-use crate::status::{ScrubEntry, inactive_status, job_line, scrub_line};
+use crate::status::{ScrubEntry, inactive_status, inactive_zoned_status, job_line, scrub_line};
 use crate::zoned;
 
 #[derive(Args)]
@@ -70,13 +70,21 @@ pub(crate) fn run(request: &Jobs, output: &Output) -> Result<Exit, CliError> {
 
 /// Shows the scrubs on record.
 fn history(session: &Session, request: &Jobs, output: &Output) -> Result<Exit, CliError> {
-    if let Some(found) = zoned::find(session, &request.drives)? {
-        return Err(CliError::IsZoned { name: found.membership.config.name });
-    }
-    let located = locate(session, &request.drives)?;
-    let status = match located.client {
-        Some(client) => parse_status(client.ask(&Request::Status, |_| {})?)?,
-        None => inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?,
+    let of_server = |client: Client| parse_status(client.ask(&Request::Status, |_| {})?);
+    let status = match zoned::find(session, &request.drives)? {
+        Some(found) => match found.client()? {
+            Some(client) => of_server(client)?,
+            None => inactive_zoned_status(&found)?,
+        },
+        None => {
+            let located = locate(session, &request.drives)?;
+            match located.client {
+                Some(client) => of_server(client)?,
+                None => {
+                    inactive_status(&located.drives, &located.survey).ok_or(CliError::NoArray)?
+                }
+            }
+        }
     };
     output.result("array-history", &History { scrubs: &status.scrubs }, |output| {
         if status.scrubs.is_empty() {

@@ -8,9 +8,12 @@ use std::time::Duration;
 use clap::Args;
 use zoneweave_linux::nvme_tcp::NvmeTcpDevice;
 use zoneweave_linux::ublk::{UblkDisk, UblkOptions, UblkServer};
+use zoneweave_linux::unix_seconds;
 use zoneweave_raid::log::DriveRole;
 use zoneweave_raid::log::format::Lineage;
-use zoneweave_raid::raizn::{OpenOptions, OpenReport, Volume, open, survey};
+use zoneweave_raid::raizn::{
+    GivenUp, OpenOptions, OpenReport, Unread, UnreadPart, Volume, open, survey,
+};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::ZonedDevice;
 
@@ -21,7 +24,9 @@ use super::options::{ByName, Served, parse_rate};
 use super::stop::Stop;
 use super::store::ServedStore;
 use super::{announce, descriptors, few_descriptors};
-use crate::control::{ControlServer, ControlSocket, ZonedFronts, ZonedService};
+use crate::control::{
+    ControlServer, ControlSocket, Schedule, ZonedFronts, ZonedService, parse_schedule,
+};
 use crate::drives::strangers::refuse_strangers;
 use crate::error::{CliError, usage};
 use crate::events::{EventOptions, Receivers, What};
@@ -36,7 +41,7 @@ use crate::start::{
 use crate::status::{OtherDrive, VolumeStatus, describe_drives, inactive_zoned_status};
 use crate::wait::{unless, until};
 use crate::writing::WriteMode;
-use crate::zoned::{Found, offer};
+use crate::zoned::{Found, offer, relocated};
 
 /// Period of the health check.
 const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
@@ -71,6 +76,11 @@ pub(crate) struct ZonedStart {
     /// Start without a majority of the drives (re-add the missing ones with `array replace`)
     #[arg(long)]
     force: bool,
+    /// Scrub every so often, e.g. 30d from one begin to the next, or at a time of the week in UTC,
+    /// "sun 02:00" [default: only by `array scrub`]. Each array has an offset of its own. A scrub
+    /// that is due waits for missing members
+    #[arg(long, value_name = "SCHEDULE", value_parser = parse_schedule)]
+    scrub: Option<Schedule>,
     /// Limit the write rate of a rebuild, in bytes per second, e.g. 200M (at least 1M)
     /// [default: unlimited]
     #[arg(long, value_name = "SIZE", value_parser = parse_rate)]
@@ -89,8 +99,9 @@ impl Zoned {
 impl ZonedStart {
     /// The request to start these drives.
     pub(crate) fn of(self, drives: Vec<PathBuf>) -> Served {
-        let Self { by_name, without, wait, force, rebuild_limit, events } = self;
-        Served { drives, by_name, without, wait, force, rebuild_limit, events, ..Served::default() }
+        let Self { by_name, without, wait, force, scrub, rebuild_limit, events } = self;
+        let others = Served::default();
+        Served { drives, by_name, without, wait, force, scrub, rebuild_limit, events, ..others }
     }
 }
 
@@ -168,6 +179,7 @@ pub(super) fn start(
     let array = config.array;
     let drive: Rc<dyn ZonedDevice> = Rc::new(volume.clone());
     let service = ZonedService::new(ring, handle, config, volume, slots, others);
+    request.scrub.into_iter().for_each(|schedule| service.schedule_scrubs(schedule));
     let service = Rc::new(service);
     control.started(service.clone());
     let ublk = UblkDisk::Zoned(drive.clone());
@@ -242,13 +254,9 @@ fn assemble(
     let options = OpenOptions { force, lineage: Lineage(random_number()?) };
     let opening = open(&session.handle, offer(&drives.opened), options);
     let (volume, report) = session.executor.run(unless(stop.wait(), opening))??;
-    let OpenReport { drives: verdicts, relocated_blocks } = report;
-    if relocated_blocks > 0 {
-        output.detail(format_args!(
-            "{relocated_blocks} blocks are in parity logs, because an interruption left something in \
-             their places"
-        ));
-    }
+    let OpenReport { drives: verdicts, relocated_blocks, given_up } = report;
+    relocated(relocated_blocks, output);
+    given_up.iter().for_each(|zone| tell_given_up(zone, output));
     assert_eq!(verdicts.len(), drives.opened.len(), "a role for each drive");
     let mut slots = vec![None; columns];
     for (verdict, named) in verdicts.iter().zip(&drives.opened) {
@@ -259,12 +267,24 @@ fn assemble(
     Ok((volume, slots))
 }
 
+/// Warns of a zone that force has cost what a drive may have had of it.
+fn tell_given_up(given_up: &GivenUp, output: &Output) {
+    let GivenUp { zone, unread: Unread { part, slot, status } } = given_up;
+    let part = match part {
+        UnreadPart::ParityLog => "parity log",
+        UnreadPart::Zone(_) => "column",
+    };
+    output.warning(format_args!(
+        "zone {zone} may have lost blocks at its end: --force gave up the {part} of slot {slot}, \
+         which was not read ({status})"
+    ));
+}
+
 /// Refuses options of block volumes.
 fn refuse_options(request: &Served) -> Result<(), CliError> {
     let writing = &request.writing;
     let options = [
         ("spare", !request.spare.is_empty()),
-        ("scrub", request.scrub.is_some()),
         ("no-hedging", request.no_hedging),
         ("index-memory", request.index_memory.is_some()),
         ("whole-index", request.whole_index),
@@ -314,6 +334,7 @@ impl Running {
         lifecycle.describe(async move || described.status().await);
         let watching = async {
             loop {
+                service.scrub_on_schedule(unix_seconds());
                 tell_news();
                 session.handle.sleep(WATCH_PERIOD).await;
             }

@@ -92,20 +92,39 @@ pub(super) fn read(request: &Read, output: &Output) -> Result<Exit, CliError> {
         let written = write_pointer(volume, zone).await?;
         let length = request.length.unwrap_or(written.saturating_sub(request.at));
         let end = request.at.saturating_add(length);
-        let mut at = request.at;
+        let (mut at, mut most) = (request.at, PIECE_BLOCKS);
         while at < end {
-            let blocks = BlockCount(PIECE_BLOCKS.min(end - at));
-            let read = volume.read_in_pieces(ZoneAddress::new(zone, at), blocks).await;
-            let payload = read.map_err(|status| CliError::Zone { zone, status })?;
-            let mut stdout = io::stdout().lock();
-            for part in &payload.data {
-                let failed = |error| CliError::System { action: "write to standard output", error };
-                stdout.write_all(part).map_err(failed)?;
+            let blocks = BlockCount(most.min(end - at));
+            match volume.read_in_pieces(ZoneAddress::new(zone, at), blocks).await {
+                Ok(payload) => print(&payload)?,
+                // Which block?
+                Err(Status::UnrecoveredRead) if blocks.0 > 1 => {
+                    most = 1;
+                    continue;
+                }
+                Err(status) => return Err(refused(volume, ZoneAddress::new(zone, at), status)),
             }
             at += blocks.0;
         }
         Ok(Exit::Done)
     })
+}
+
+/// Writes blocks to standard output.
+fn print(payload: &Payload) -> Result<(), CliError> {
+    let mut stdout = io::stdout().lock();
+    let failed = |error| CliError::System { action: "write to standard output", error };
+    payload.data.iter().try_for_each(|part| stdout.write_all(part).map_err(failed))
+}
+
+/// Why a block was not read.
+fn refused(volume: &dyn ZonedDevice, block: ZoneAddress, status: Status) -> CliError {
+    let (zone, at) = (block.zone, bytes_of(block.offset.0));
+    if status != Status::UnrecoveredRead {
+        return CliError::Zone { zone, status };
+    }
+    let size = bytes_of(volume.geometry().zone_size.0);
+    CliError::ZoneBlock { zone, at, offset: u64::from(zone.0) * size + at }
 }
 
 pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> {

@@ -1,21 +1,49 @@
-//! The scrub of a served zoned volume, and orders to it.
+//! The scrub of a served zoned volume, orders to it, and its schedule.
+
+use std::rc::Rc;
 
 use zoneweave_raid::log::ScrubOrder;
 
 use super::ZonedService;
+use crate::control::Schedule;
 use crate::control::jobs::Current;
 use crate::error::CliError;
 use crate::job::JobStatus;
+use crate::status::scrub_on_record;
 use crate::zoned::Scrubbed;
 
 impl ZonedService {
+    /// Scrubs by a schedule from now on.
+    pub(crate) fn schedule_scrubs(&self, schedule: Schedule) {
+        self.scrubs.set(schedule);
+    }
+
+    /// When the next scheduled scrub begins; it may be in the past.
+    pub(super) fn next_scrub_s(&self, now_s: u64) -> Option<u64> {
+        self.scrubs.next_s(&self.volume.status().scrubs, self.config.array, now_s)
+    }
+
+    /// Begins a scheduled scrub that is due.
+    pub(crate) fn scrub_on_schedule(self: &Rc<Self>, now_s: u64) {
+        let is_due = self.next_scrub_s(now_s).is_some_and(|next| next <= now_s);
+        let is_idle = self.volume.status().scrub_state.is_none();
+        if !is_due || !is_idle || !self.scrubs.attempt(&self.members(), now_s) {
+            return;
+        }
+        let service = self.clone();
+        self.handle.spawn("scheduled scrub", async move {
+            // Its end is an event, and on record.
+            let _found = service.scrub().await;
+        });
+    }
+
     /// Scrubs the volume.
     ///
     /// # Errors
     /// If there is a scrub already, and those of the volume.
     pub(super) async fn scrub(&self) -> Result<Scrubbed, CliError> {
         let state = self.volume.status().scrub_state;
-        let scrub = async { Ok(Scrubbed::from(self.volume.scrub().await?)) };
+        let scrub = async { Ok(Scrubbed::from(scrub_on_record(&self.volume).await?)) };
         self.jobs.scrub(&self.handle, state, scrub, |what| self.note(what)).await
     }
 

@@ -41,7 +41,7 @@ const SERVED: Facts<'_> = Facts {
     offline: &[],
     spares: &[],
     lost_blocks: 0,
-    is_on_record: true,
+    is_zoned: false,
 };
 const RUNS: Facts<'_> = Facts { rebuild: Rebuild::Runs, ..SERVED };
 const UNSERVED: Facts<'_> = Facts { is_served: false, ..SERVED };

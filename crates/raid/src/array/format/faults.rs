@@ -3,13 +3,15 @@
 //! All of it is in one record, so that the newest readable one is complete. Ranges beyond the limit
 //! are joined with their neighbours: what is listed includes every lost block.
 
+use std::ops::Range;
+
+use serde::Serialize;
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::Lba;
 
 use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
-use crate::array::format::record::BODY_BYTES;
-use crate::array::member::MemberErrors;
+use crate::array::format::errors::MemberErrors;
 use crate::instrument::marks::{Mark, mark};
 use crate::scheme::MAX_COLUMNS;
 
@@ -22,7 +24,27 @@ pub struct LostRange {
     pub blocks: u64,
 }
 
+/// A lost range in a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LostStatus {
+    /// Its first block.
+    pub lba: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+}
+
+impl From<LostRange> for LostStatus {
+    fn from(range: LostRange) -> Self {
+        Self { lba: range.lba.0, blocks: range.blocks }
+    }
+}
+
 impl LostRange {
+    /// The blocks from one on, up to another; `None` if there are none.
+    fn between(start: u64, end: u64) -> Option<Self> {
+        (start < end).then(|| Self { lba: Lba(start), blocks: end - start })
+    }
+
     /// The block behind it.
     pub(crate) fn end(self) -> u64 {
         self.lba.0 + self.blocks
@@ -107,11 +129,31 @@ impl Faults {
         {
             self.join(at);
         }
-        if self.lost.len() > Self::RANGES_MOST {
-            self.join_closest();
-        }
-        assert!(self.lost.len() <= Self::RANGES_MOST, "{} lost ranges", self.lost.len());
+        self.join_excess();
         false
+    }
+
+    /// Whether a block is in a listed range.
+    pub(crate) fn is_listed(&self, lba: Lba) -> bool {
+        let at = self.lost.partition_point(|range| range.end() <= lba.0);
+        self.lost.get(at).is_some_and(|range| range.lba <= lba)
+    }
+
+    /// Takes blocks off the list, whose contents are gone for another reason. Returns whether some
+    /// of them were listed.
+    pub(crate) fn forget(&mut self, blocks: Range<u64>) -> bool {
+        assert!(!blocks.is_empty(), "no blocks to be forgotten at {}", blocks.start);
+        let parts = |range: &LostRange| {
+            let before = LostRange::between(range.lba.0, range.end().min(blocks.start));
+            let behind = LostRange::between(range.lba.0.max(blocks.end), range.end());
+            [before, behind].into_iter().flatten()
+        };
+        let left: Vec<_> = self.lost.iter().flat_map(parts).collect();
+        let forgot = left != self.lost;
+        self.lost = left;
+        self.joined &= !self.lost.is_empty();
+        self.join_excess();
+        forgot
     }
 
     /// Adds the lost ranges of another record.
@@ -128,17 +170,19 @@ impl Faults {
             }
         }
         self.joined |= other.joined;
-        while self.lost.len() > Self::RANGES_MOST {
-            self.join_closest();
-        }
+        self.join_excess();
     }
 
-    fn join_closest(&mut self) {
-        let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
-        let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
-        mark(Mark::LostRangesJoined);
-        self.joined = true;
-        self.join(closest);
+    /// Joins the closest of too many ranges.
+    fn join_excess(&mut self) {
+        while self.lost.len() > Self::RANGES_MOST {
+            let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
+            let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
+            mark(Mark::LostRangesJoined);
+            self.joined = true;
+            self.join(closest);
+        }
+        assert!(self.lost.len() <= Self::RANGES_MOST, "{} lost ranges", self.lost.len());
     }
 
     /// Joins a range with the next.
@@ -214,11 +258,12 @@ fn decode_errors(raw: &RawErrors) -> Option<MemberErrors> {
     counts.iter().all(|count| *count < NUMBER_LIMIT).then_some(errors)
 }
 
-const BYTES_MOST: usize = size_of::<RawHead>()
+/// Of the longest record.
+pub(crate) const BYTES_MOST: usize = size_of::<RawHead>()
     + MAX_COLUMNS * size_of::<RawErrors>()
     + Faults::RANGES_MOST * size_of::<RawRange>();
 const _: () = assert!(size_of::<RawHead>() == 8 && size_of::<RawErrors>() == 40);
-const _: () = assert!(size_of::<RawRange>() == 16 && BYTES_MOST <= BODY_BYTES);
+const _: () = assert!(size_of::<RawRange>() == 16);
 
 #[cfg(test)]
 mod tests {
@@ -260,6 +305,35 @@ mod tests {
         assert!(faults.joined && faults.lost.len() == 64);
         assert!((0..64).map(apart).chain([1003]).all(|lba| faults.lose(Lba(lba))));
         assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+    }
+
+    #[test]
+    fn blocks_are_taken_off_the_list() {
+        let mut random = Random::new(4);
+        for _ in 0..500 {
+            let blocks: BTreeSet<_> = (0..random.below(60)).map(|_| random.below(100)).collect();
+            let start = random.below(100);
+            let gone = start..start + 1 + random.below(30);
+            let mut faults = lost(blocks.iter().copied());
+            let any = blocks.iter().any(|lba| gone.contains(lba));
+            assert_eq!(faults.forget(gone.clone()), any);
+            let left = blocks.iter().copied().filter(|lba| !gone.contains(lba));
+            assert_eq!(faults, lost(left));
+            let listed = |lba: &u64| faults.is_listed(Lba(*lba));
+            assert!(
+                (0..100).all(|lba| listed(&lba) == (blocks.contains(&lba) && !gone.contains(&lba)))
+            );
+        }
+    }
+
+    /// A hole in one of as many ranges as there may be makes one too many.
+    #[test]
+    fn a_range_that_falls_apart_joins_others() {
+        let mut faults = lost((0..64).flat_map(|at| [at * 10, at * 10 + 1, at * 10 + 2]));
+        assert!(faults.forget(321..322));
+        assert!(faults.joined && faults.lost.len() == 64);
+        assert!(faults.is_listed(Lba(320)) && faults.is_listed(Lba(322)));
+        assert!(faults.forget(0..640) && faults == Faults::default());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `record` | superblock records; a volume adds its part and its payloads (`VolumeBody`) |
 //! | `config` | the array's configuration in them, and that of each kind of volume |
 //! | `numbers` | numbers that a volume assigns, and records repeat |
+//! | `errors` | counts of a member's errors |
 //! | `faults` | errors of members and lost ranges, a payload of records |
 //! | `scrubs` | the newest scrubs, a payload of records |
 //! | `bounds` | bounds of numbers on media |
@@ -15,6 +16,7 @@
 pub(crate) mod bounds;
 pub mod config;
 pub mod envelope;
+pub(crate) mod errors;
 pub mod faults;
 pub(crate) mod numbers;
 pub mod record;

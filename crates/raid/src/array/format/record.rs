@@ -17,7 +17,9 @@ use crate::array::format::config::{
     ArrayConfig, Checksums, LogConfig, VolumeKind, ZonedConfig, decode_unit, encode_unit,
 };
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError, display_uuid};
+use crate::array::format::faults::{self, Faults};
 use crate::array::format::numbers::{Epoch, Lineage, SegmentId, Sequence};
+use crate::array::format::scrubs::{self, Scrubs};
 use crate::scheme::{Arrangement, Column, MAX_COLUMNS, Scheme};
 use crate::shards::Shard;
 
@@ -37,6 +39,9 @@ pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
     /// The mark of a member whose array is being destroyed.
     const DESTROYED: Self;
 
+    /// The kinds of its reports from [`FIRST_REPORT`] on.
+    const REPORTS: &'static [u8] = &[];
+
     /// Whether it is that mark.
     #[must_use]
     fn is_destroyed(&self) -> bool {
@@ -49,6 +54,20 @@ pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
 
     /// For the end of a snapshot: the number of records of it before this one.
     fn snapshot_records(&self) -> Option<u32>;
+
+    /// A record of faults.
+    #[must_use]
+    fn of_faults(faults: Faults) -> Self;
+
+    /// The faults, if it is a record of them.
+    fn faults(&self) -> Option<&Faults>;
+
+    /// A record of the newest scrubs.
+    #[must_use]
+    fn of_scrubs(scrubs: Scrubs) -> Self;
+
+    /// The scrubs, if it is a record of them.
+    fn scrubs(&self) -> Option<&Scrubs>;
 
     /// The body kind in the head of a record.
     fn kind(&self) -> u8;
@@ -226,6 +245,7 @@ const _: () = assert!(size_of::<RawZoned>() == size_of::<RawLog>());
 
 /// Bytes available for a record's body.
 pub(crate) const BODY_BYTES: usize = BLOCK_BYTES - Envelope::BYTES - FIXED;
+const _: () = assert!(faults::BYTES_MOST <= BODY_BYTES && scrubs::BYTES_MOST <= BODY_BYTES);
 
 impl<B: VolumeBody> SuperblockRecord<B> {
     /// The block on media, with its envelope.
@@ -379,7 +399,7 @@ impl<B: VolumeBody> SuperblockRecord<B> {
             sequence_ceiling: Sequence(sequence_ceiling),
             segment_ceiling: SegmentId(segment_ceiling),
             body: match head.body_kind {
-                FIRST_REPORT.. => B::STATE,
+                kind if kind >= FIRST_REPORT && !B::REPORTS.contains(&kind) => B::STATE,
                 kind => B::decode(kind, body, &config)?,
             },
             config,

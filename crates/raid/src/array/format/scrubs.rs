@@ -8,7 +8,6 @@ use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::array::format::bounds::{NUMBER_LIMIT, TIME_LIMIT};
-use crate::array::format::record::BODY_BYTES;
 
 /// How a scrub ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,9 +147,9 @@ fn decode_run(raw: &RawRun) -> Option<ScrubRun> {
     (are_times && numbers.iter().all(|number| *number < NUMBER_LIMIT)).then_some(run)
 }
 
-const BYTES_MOST: usize = size_of::<RawHead>() + Scrubs::MOST * size_of::<RawRun>();
+/// Of the longest list.
+pub(crate) const BYTES_MOST: usize = size_of::<RawHead>() + Scrubs::MOST * size_of::<RawRun>();
 const _: () = assert!(size_of::<RawHead>() == 8 && size_of::<RawRun>() == 64);
-const _: () = assert!(BYTES_MOST <= BODY_BYTES);
 
 #[cfg(test)]
 mod tests {

@@ -2,8 +2,8 @@
 //! volume scrubs the units.
 //!
 //! A scrub holds the permit for changes of membership, so that members stay while a unit is read.
-//! Between two units it gives the permit to a task that waits for it: redundancy that is missing
-//! goes before redundancy that may be damaged.
+//! Between two units, or parts of one, it gives the permit to a task that waits for it: redundancy
+//! that is missing goes before redundancy that may be damaged.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -77,6 +77,11 @@ impl ScrubState {
         Some((state, self.progress.get()))
     }
 
+    /// Whether the scrub is to end.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.order.get() == ScrubOrder::Stop
+    }
+
     /// Gives an order to the scrub; returns whether there is one.
     pub(crate) fn order<V: ArrayVolume>(&self, volume: &V, order: ScrubOrder) -> bool {
         let runs = self.state.get().is_some();
@@ -108,12 +113,18 @@ pub(crate) trait ScrubUnits: ArrayVolume {
     /// The reason.
     fn check_scrub(&self) -> Result<(), StopReason>;
 
-    /// Reads and verifies a unit, and has it renewed if it is damaged.
+    /// Reads and verifies a unit, and has it renewed if it is damaged. Returns what is left of it
+    /// if [`Self::is_interrupted`] meanwhile: a unit may take hours on failing media.
     fn scrub_unit(
         self: &Rc<Self>,
         unit: Self::Unit,
         report: &mut Self::Report,
-    ) -> impl Future<Output = Result<(), StopReason>>;
+    ) -> impl Future<Output = Result<Option<Self::Unit>, StopReason>>;
+
+    /// Whether the scrub has an order, or a change of membership waits for it.
+    fn is_interrupted(&self) -> bool {
+        self.scrub_state().order.get() != ScrubOrder::Run || self.membership_permit().is_awaited()
+    }
 }
 
 /// A scrub that has begun.
@@ -154,11 +165,15 @@ impl<V: ScrubUnits> Scrub<V> {
         let total = units.len() as u64;
         for (done, unit) in (0..).zip(units) {
             self.volume.scrub_state().progress.set(Progress { done, total });
-            if done >= held as u64 && !self.goes_on().await? {
-                return Ok(false);
+            let mut left = Some(*unit);
+            while let Some(part) = left {
+                if done >= held as u64 && !self.goes_on().await? {
+                    return Ok(false);
+                }
+                assert!(self.permit.is_some(), "members may change while a unit is scrubbed");
+                left = self.volume.scrub_unit(part, report).await?;
+                mark_if(Mark::ScrubUnitInterrupted, || left.is_some());
             }
-            assert!(self.permit.is_some(), "members may change while a unit is scrubbed");
-            self.volume.scrub_unit(*unit, report).await?;
         }
         self.volume.scrub_state().progress.set(Progress { done: total, total });
         Ok(true)

@@ -6,6 +6,7 @@ use std::rc::{Rc, Weak};
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
 
+use crate::array::repair::faults::Recorder;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
 use crate::array::repair::spares::Spares;
@@ -18,18 +19,6 @@ use crate::scheme::Scheme;
 
 /// Blocks of user writes that may be queued or in flight: 64 MiB.
 pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
-
-/// The task that records faults.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::log) enum Recorder {
-    /// The start has not made its decisions durable: nothing is recorded yet.
-    #[default]
-    Waits,
-    /// Nothing is to be recorded.
-    Idle,
-    /// It runs.
-    Runs,
-}
 
 /// The shared parts of the engine.
 pub(in crate::log) struct Core {

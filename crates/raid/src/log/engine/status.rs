@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::array::format::faults::LostRange;
+use crate::array::format::errors::MemberErrors;
+use crate::array::format::faults::LostStatus;
 use crate::array::format::scrubs::ScrubRun;
-use crate::array::member::MemberErrors;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::scrub::JobState;
 use crate::array::repair::spares::SparesStatus;
@@ -208,21 +208,6 @@ pub struct VolumeStatus {
     pub lost_joined: bool,
     /// The newest scrubs on record, in the order of their begin.
     pub scrubs: Vec<ScrubRun>,
-}
-
-/// A range of the volume in which blocks were lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct LostStatus {
-    /// Its first block.
-    pub lba: u64,
-    /// Number of blocks.
-    pub blocks: u64,
-}
-
-impl From<LostRange> for LostStatus {
-    fn from(range: LostRange) -> Self {
-        Self { lba: range.lba.0, blocks: range.blocks }
-    }
 }
 
 /// Builds the status from the running engine.

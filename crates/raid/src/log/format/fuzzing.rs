@@ -18,10 +18,10 @@ use super::{
     NarrowListRecord, Oob, Place, RecordBody, Remains, SealRecord, Seed, SegmentHeader, StreamKind,
     SuperblockRecord, TombstoneBlock, TrimExtent, VolumeKind,
 };
+use crate::array::format::errors::MemberErrors;
 use crate::array::format::faults::{Faults, LostRange};
 use crate::array::format::numbers::{Epoch, Generation, Lineage, SegmentId, Sequence};
 use crate::array::format::scrubs::{ScrubRun, Scrubs};
-use crate::array::member::MemberErrors;
 use crate::log::engine::geometry::SegmentGeometry;
 use crate::scheme::{Arrangement, Column, ColumnSet, Role, Scheme, StripeId};
 use crate::shards::Shard;
@@ -420,6 +420,22 @@ mod tests {
 
         fn is_of_volume(first: &[u8]) -> bool {
             RecordBody::is_of_volume(first)
+        }
+
+        fn of_faults(_: Faults) -> Self {
+            Self
+        }
+
+        fn faults(&self) -> Option<&Faults> {
+            None
+        }
+
+        fn of_scrubs(_: Scrubs) -> Self {
+            Self
+        }
+
+        fn scrubs(&self) -> Option<&Scrubs> {
+            None
         }
     }
 

@@ -120,6 +120,28 @@ impl VolumeBody for RecordBody {
         }
     }
 
+    fn of_faults(faults: Faults) -> Self {
+        Self::Faults(faults)
+    }
+
+    fn faults(&self) -> Option<&Faults> {
+        match self {
+            Self::Faults(faults) => Some(faults),
+            _ => None,
+        }
+    }
+
+    fn of_scrubs(scrubs: Scrubs) -> Self {
+        Self::Scrubs(scrubs)
+    }
+
+    fn scrubs(&self) -> Option<&Scrubs> {
+        match self {
+            Self::Scrubs(scrubs) => Some(scrubs),
+            _ => None,
+        }
+    }
+
     fn kind(&self) -> u8 {
         match self {
             Self::State => 0,

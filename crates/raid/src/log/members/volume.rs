@@ -1,10 +1,11 @@
 //! The log-structured volume as its array sees it.
 
-use std::cell::{Ref, RefMut};
+use std::cell::{Cell, Ref, RefMut};
 use std::rc::Rc;
 
 use zoneweave_runtime::{Gate, Handle};
 
+use crate::array::repair::faults::{Recorder, RecordsFaults, in_snapshot};
 use crate::array::state::Array;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
@@ -57,6 +58,24 @@ impl ArrayVolume for Core {
     }
 }
 
+impl RecordsFaults for Core {
+    fn recorder(&self) -> &Cell<Recorder> {
+        &self.recorder
+    }
+
+    fn shared(&self) -> Option<Rc<Self>> {
+        self.this.upgrade()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.get()
+    }
+
+    fn forget_damage(&self) {
+        self.state.borrow_mut().forget_damage();
+    }
+}
+
 /// Records the narrow list, with a segment that is about to be opened.
 ///
 /// # Errors
@@ -77,14 +96,7 @@ fn snapshot(state: &State, last: &RecordBody) -> Vec<RecordBody> {
     if !matches!(last, RecordBody::NarrowList(_)) {
         bodies.extend(state.narrow_list_record());
     }
-    if !matches!(last, RecordBody::Faults(_)) && !mutant(Mutant::FaultsForgotten) {
-        let faults = state.array.faults();
-        let ever = state.array.recorded_faults.is_some() || !faults.are_none();
-        bodies.extend(ever.then_some(RecordBody::Faults(faults)));
-    }
-    if !matches!(last, RecordBody::Scrubs(_)) && !state.array.scrubs.0.is_empty() {
-        bodies.push(RecordBody::Scrubs(state.array.scrubs.clone()));
-    }
+    bodies.extend(in_snapshot(&state.array, last));
     if !matches!(last, RecordBody::Checkpoint(_)) {
         bodies.push(RecordBody::Checkpoint(state.checkpoints.recorded()));
     }

@@ -15,6 +15,7 @@ use zoneweave_runtime::{Nanos, oneshot};
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Payload, Status};
 
 use crate::array::io::MemberIo;
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;

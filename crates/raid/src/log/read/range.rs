@@ -5,6 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, BlockError, Lba, zero_blocks};
 
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;

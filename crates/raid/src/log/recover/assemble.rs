@@ -1,19 +1,18 @@
 //! Assembling the volume: the members that `array::assemble` finds, and the decisions in their
 //! records.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
 use crate::array::format::faults::Faults;
 use crate::array::format::scrubs::Scrubs;
-use crate::array::member::MemberErrors;
 use crate::array::offered::OfferedDrive;
 use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, check_numbers, name_other_version, newest_records,
     place_members, read_drives, readmit,
 };
 use crate::array::start::destroyed::refuse_destroyed;
+use crate::array::start::history::{History, of_members};
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::superblock_logs::SuperblockLog;
 use crate::instrument::marks::{Mark, mark_if};
@@ -196,11 +195,7 @@ fn finish(
     let counts = |pointer: &CheckpointPointer| pointer.root.generation > Generation::NONE;
     let checkpoint = checkpoint.filter(counts).filter(|_| checkpoints.is_on());
     let mut array = assembled(&chosen, drives, &slots, newest_epoch, forced.is_some());
-    let history = History::of(&chosen, drives, &slots);
-    if let Some(faults) = history.faults {
-        array.take_faults(faults);
-    }
-    array.scrubs = history.scrubs;
+    History::of(&chosen, drives, &slots).enter(&mut array);
     let state = State {
         registry: Registry::recovered(seals, dead, narrow, segment_ceiling),
         mapping: Mapping::new(&space, offload),
@@ -219,27 +214,6 @@ fn finish(
     Ok(Assembly { state, superblock, verdicts, forced, checkpoint })
 }
 
-/// The records that the present members wrote as such. A drive that was re-added still has records
-/// of its former membership. A death among them may be one that no other member knows: it never
-/// counted, and the segment has gone on without it. Whatever counts is on record with every member
-/// in service.
-fn of_members<'a>(
-    chosen: &'a SuperblockRecord,
-    drives: &'a [Option<Drive<RecordBody>>],
-    slots: &'a [Option<usize>],
-) -> impl Iterator<Item = &'a SuperblockRecord> {
-    let placed = slots.iter().zip(&chosen.members);
-    let placed = placed.filter_map(|(at, entry)| Some((drives[(*at)?].as_ref()?, entry)));
-    placed.flat_map(|(drive, entry)| {
-        let records = drive.records.scan.records.iter().map(|(_, record)| record);
-        records.filter(|record| {
-            let is_former = record.member != entry.uuid;
-            mark_if(Mark::FormerDecisionLeftOut, || is_former);
-            !is_former || mutant(Mutant::FormerDecisionBelieved)
-        })
-    })
-}
-
 fn newest_checkpoint<'a>(
     records: impl Iterator<Item = &'a SuperblockRecord>,
     sequence_ceiling: Sequence,
@@ -250,77 +224,6 @@ fn newest_checkpoint<'a>(
     });
     let genuine = |pointer: &CheckpointPointer| pointer.number < sequence_ceiling;
     pointers.filter(genuine).max_by_key(|pointer| pointer.number)
-}
-
-/// What records say of the past. Nothing depends on it.
-#[derive(Default)]
-struct History {
-    faults: Option<Faults>,
-    scrubs: Scrubs,
-}
-
-impl History {
-    /// That of the present members. A record of another configuration may be sealed as well as any:
-    /// its slots and ranges are not those of this array.
-    fn of(
-        chosen: &SuperblockRecord,
-        drives: &[Option<Drive<RecordBody>>],
-        slots: &[Option<usize>],
-    ) -> Self {
-        let records = || {
-            of_members(chosen, drives, slots).filter(|record| {
-                let is_ours = record.config.is_same_but_for_name(&chosen.config);
-                mark_if(Mark::OtherHistoryLeftOut, || !is_ours);
-                is_ours
-            })
-        };
-        Self { faults: newest_faults(records(), &chosen.members), scrubs: newest_scrubs(records()) }
-    }
-}
-
-/// The newest faults in records. The errors of a slot are those of the drive that is its member: a
-/// crash may have cut the record of a replacement short, and the drive before counts.
-fn newest_faults<'a>(
-    records: impl Iterator<Item = &'a SuperblockRecord>,
-    members: &[MemberEntry],
-) -> Option<Faults> {
-    let faults = records.filter_map(|record| match &record.body {
-        RecordBody::Faults(faults) => Some((record, faults)),
-        _ => None,
-    });
-    let mut newest_first: Vec<_> = faults.collect();
-    newest_first.sort_by_key(|(record, _)| Reverse(record.record_sequence));
-    let mut faults = newest_first.first()?.1.clone();
-    for (slot, now) in members.iter().enumerate() {
-        let is_of = |record: &SuperblockRecord| record.members[slot].uuid == now.uuid;
-        let own = newest_first.iter().find(|(record, _)| is_of(record));
-        faults.errors[slot] = own.map_or(MemberErrors::default(), |(_, own)| own.errors[slot]);
-    }
-    let newest = faults.clone();
-    // What a member in service still has was not cleared: an order to do so fails without it.
-    let in_service = members.iter().filter(|member| member.state != MemberState::Failed);
-    for member in in_service {
-        let own = newest_first.iter().find(|(record, _)| record.member == member.uuid);
-        let Some((record, own)) = own else { continue };
-        faults.lose_all_of(own);
-        for (slot, now) in members.iter().enumerate() {
-            if record.members[slot].uuid == now.uuid {
-                faults.errors[slot] = faults.errors[slot].most(&own.errors[slot]);
-            }
-        }
-    }
-    mark_if(Mark::ClearNotBelieved, || faults.lost != newest.lost);
-    mark_if(Mark::FaultsRead, || !faults.are_none());
-    Some(faults)
-}
-
-/// The newest scrubs in records.
-fn newest_scrubs<'a>(records: impl Iterator<Item = &'a SuperblockRecord>) -> Scrubs {
-    let scrubs = records.filter_map(|record| match &record.body {
-        RecordBody::Scrubs(scrubs) => Some((record.record_sequence, scrubs)),
-        _ => None,
-    });
-    scrubs.max_by_key(|(sequence, _)| *sequence).map(|(_, found)| found.clone()).unwrap_or_default()
 }
 
 /// Decisions about segments that superblock records hold.

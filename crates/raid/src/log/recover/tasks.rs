@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
+use crate::array::repair::faults;
 use crate::log::engine::core::Core;
 use crate::log::format::StreamKind;
 use crate::log::index::{cache, checkpoint, load};
-use crate::log::repair::faults;
 use crate::log::write::writer;
 
 /// Starts the tasks that writes of users need.
@@ -13,7 +13,7 @@ pub(super) fn start_serving(core: &Rc<Core>) {
     let user = writer::run(core.clone(), StreamKind::User);
     core.handle.spawn("user writer", user);
     core.handle.spawn("checkpoints", checkpoint::run(core.clone()));
-    faults::begin(core);
+    faults::begin(&**core);
     if core.state.borrow().mapping.offload.is_some() {
         core.handle.spawn("evictor", cache::run(core.clone()));
         core.handle.spawn("evictor beside", cache::run_beside(core.clone()));

@@ -3,6 +3,5 @@
 //!
 //! Invariant: nothing is recomputed from blocks that failed their checksum.
 
-pub(in crate::log) mod faults;
 pub(in crate::log) mod rebuild;
 pub(in crate::log) mod scrub;

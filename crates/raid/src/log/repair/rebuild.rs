@@ -19,6 +19,7 @@ use zoneweave_zoned::{
 };
 
 use crate::array::health::Members;
+use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};

@@ -15,6 +15,7 @@ use zoneweave_zoned::{AlignedBuffer, BlockCount, Payload, ZoneAddress, ZoneOffse
 
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
+use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::scrub::{Scrub, ScrubState, ScrubUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
@@ -105,12 +106,12 @@ impl ScrubUnits for Core {
         self: &Rc<Self>,
         slot: SegmentSlot,
         findings: &mut Findings,
-    ) -> Result<(), StopReason> {
+    ) -> Result<Option<SegmentSlot>, StopReason> {
         findings.count_lost(self);
         let held = findings.held.contains(&slot);
         scrub_slot(self, slot, held, &mut findings.report).await?;
         findings.count_lost(self);
-        Ok(())
+        Ok(None)
     }
 }
 

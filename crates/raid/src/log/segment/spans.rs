@@ -10,6 +10,7 @@ use zoneweave_zoned::{
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::array::io::is_blank;
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;

@@ -8,6 +8,8 @@
 //! | 16 | states of logical zones |
 //! | 17 | the published mount |
 //! | 18 | zones with the column of a member that is being rebuilt: slot, then a bit for each zone |
+//! | 128 | faults |
+//! | 129 | the newest scrubs |
 //!
 //! A start is a *mount* and has a number that no other one has. It reads the parity log of the
 //! *published* mount, writes its own, and then publishes itself with the states of all zones in one
@@ -22,7 +24,9 @@ use zoneweave_journal::Seed;
 use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope, FormatError};
+use crate::array::format::faults::Faults;
 use crate::array::format::record::{BODY_BYTES, VolumeBody, ZONED};
+use crate::array::format::scrubs::Scrubs;
 use crate::raizn::format::metadata::BlockMetadata;
 use crate::raizn::format::zone_record::ZoneRecord;
 use crate::raizn::layout::{Layout, UNIT_BLOCKS_MOST};
@@ -55,7 +59,15 @@ pub(crate) enum ZonedBody {
     Published(PublishedMount),
     /// Logical zones with the column of a member that is being rebuilt.
     Rebuilt(RebuiltZones),
+    /// Errors of the members, and lost ranges of the volume.
+    Faults(Faults),
+    /// The newest scrubs.
+    Scrubs(Scrubs),
 }
+
+/// Kinds of reports: a build that does not know them starts the volume all the same.
+const FAULTS: u8 = 128;
+const SCRUBS: u8 = 129;
 
 /// States of logical zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +109,8 @@ impl VolumeBody for ZonedBody {
     const STATE: Self = Self::State;
     const DESTROYED: Self = Self::Destroyed;
 
+    const REPORTS: &'static [u8] = &[FAULTS, SCRUBS];
+
     fn snapshot_end(records: u32) -> Self {
         Self::SnapshotEnd { records }
     }
@@ -104,6 +118,28 @@ impl VolumeBody for ZonedBody {
     fn snapshot_records(&self) -> Option<u32> {
         match self {
             Self::SnapshotEnd { records } => Some(*records),
+            _ => None,
+        }
+    }
+
+    fn of_faults(faults: Faults) -> Self {
+        Self::Faults(faults)
+    }
+
+    fn faults(&self) -> Option<&Faults> {
+        match self {
+            Self::Faults(faults) => Some(faults),
+            _ => None,
+        }
+    }
+
+    fn of_scrubs(scrubs: Scrubs) -> Self {
+        Self::Scrubs(scrubs)
+    }
+
+    fn scrubs(&self) -> Option<&Scrubs> {
+        match self {
+            Self::Scrubs(scrubs) => Some(scrubs),
             _ => None,
         }
     }
@@ -116,6 +152,8 @@ impl VolumeBody for ZonedBody {
             Self::Zones(_) => 16,
             Self::Published(_) => 17,
             Self::Rebuilt(_) => 18,
+            Self::Faults(_) => FAULTS,
+            Self::Scrubs(_) => SCRUBS,
         }
     }
 
@@ -131,6 +169,8 @@ impl VolumeBody for ZonedBody {
                 bytes.extend(first.to_le_bytes());
                 bytes.extend_from_slice(bits);
             }
+            Self::Faults(faults) => bytes = faults.encode(),
+            Self::Scrubs(scrubs) => bytes = scrubs.encode(),
         }
         bytes
     }
@@ -159,6 +199,8 @@ impl VolumeBody for ZonedBody {
                 _ => Err(malformed),
             },
             18 => decode_rebuilt(bytes, config).ok_or(malformed).map(Self::Rebuilt),
+            FAULTS => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
+            SCRUBS => Scrubs::decode(bytes).ok_or(malformed).map(Self::Scrubs),
             _ => Err(malformed),
         }
     }
@@ -190,6 +232,15 @@ impl VolumeBody for ZonedBody {
     fn is_of_volume(first: &[u8]) -> bool {
         Envelope::open(first, BlockType::ParityLog).is_ok()
     }
+}
+
+/// Faults of this array and volume.
+fn decode_faults(bytes: &[u8], config: &ArrayConfig) -> Option<Faults> {
+    let unit = config.zoned().unit_blocks;
+    let layout = Layout::new(config.scheme, unit, config.zone_capacity, config.zones)?;
+    let faults = Faults::decode(bytes, config.scheme.columns())?;
+    let end = faults.lost.last().map_or(0, |range| range.end());
+    (end <= layout.first_of(layout.zones())).then_some(faults)
 }
 
 fn decode_rebuilt(bytes: &[u8], config: &ArrayConfig) -> Option<RebuiltZones> {

@@ -6,12 +6,15 @@
 //! others are tried as they are and as its fields under a correct checksum.
 
 use zoneweave_journal::Seed;
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount, OOB_BYTES};
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, OOB_BYTES};
 
 use crate::array::format::config::{ArrayConfig, Checksums, VolumeKind, ZonedConfig};
 use crate::array::format::envelope::{ArrayUuid, BlockType, Envelope};
+use crate::array::format::errors::MemberErrors;
+use crate::array::format::faults::{Faults, LostRange};
 use crate::array::format::numbers::Generation;
 use crate::array::format::record::VolumeBody;
+use crate::array::format::scrubs::{ScrubRun, Scrubs};
 use crate::raizn::format::body::{Mount, PublishedMount, RebuiltZones, ZoneRecords, ZonedBody};
 use crate::raizn::format::log_record::{LogHeader, LogKind};
 use crate::raizn::format::metadata::{BlockMetadata, Kind};
@@ -22,7 +25,7 @@ use crate::shards::Shard;
 const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
 
 /// Body kinds of records.
-const KINDS: [u8; 6] = [0, 3, 9, 16, 17, 18];
+const KINDS: [u8; 8] = [0, 3, 9, 16, 17, 18, 128, 129];
 
 fn config() -> ArrayConfig {
     ArrayConfig {
@@ -43,9 +46,9 @@ fn config() -> ArrayConfig {
 /// If a decoder breaks an invariant.
 pub fn zoned(input: &[u8]) {
     let Some((which, rest)) = input.split_first() else { return };
-    match which % 8 {
-        6 => log_header(rest),
-        7 => metadata(rest),
+    match which % 10 {
+        8 => log_header(rest),
+        9 => metadata(rest),
         kind => record_body(KINDS[usize::from(kind)], rest),
     }
 }
@@ -93,27 +96,36 @@ pub fn zoned_seeds() -> Vec<Vec<u8>> {
     let resetting =
         ZoneRecord { generation: Generation(5), resetting: true, ..ZoneRecord::new(10) };
     let rebuilt = RebuiltZones { column: Column(1), first: 0, bits: vec![0xA5; 32] };
+    let errors = MemberErrors { read: 1, write: 2, checksum: 3, repaired: 4, unrepairable: 5 };
+    let lost = vec![LostRange { lba: Lba(3), blocks: 2 }, LostRange { lba: Lba(9), blocks: 1 }];
+    let faults = Faults { errors: vec![errors; config().scheme.columns()], lost, joined: true };
     let bodies = [
         ZonedBody::State,
         ZonedBody::SnapshotEnd { records: 3 },
         ZonedBody::Zones(ZoneRecords(vec![zone, resetting])),
         ZonedBody::Published(PublishedMount(Mount(12))),
         ZonedBody::Rebuilt(rebuilt),
+        ZonedBody::Faults(faults),
+        ZonedBody::Scrubs(Scrubs(vec![ScrubRun::begin(3)])),
     ];
     let selected = |which: u8, bytes: &[u8]| [&[which][..], bytes].concat();
-    let bodies = (0..).zip(bodies).map(|(which, body)| selected(which, &body.encode()));
+    let of_kind = |body: &ZonedBody| KINDS.iter().position(|kind| *kind == body.kind());
+    let bodies = bodies.iter().map(|body| {
+        let which = of_kind(body).expect("every kind is tried");
+        selected(u8::try_from(which).expect("few"), &body.encode())
+    });
     let kinds = [LogKind::Parity { parity: 1, end: 77, within: 5 }, LogKind::Relocated { at: 12 }];
     let headers = kinds.map(|kind| {
         let sums = vec![[1, 2], [3, 4]];
         let (generation, mount) = (Generation(2), Mount(9));
         let header = LogHeader { zone: 4, generation, mount, kind, sums };
-        selected(6, &header.encode(ARRAY)[Envelope::BYTES..])
+        selected(8, &header.encode(ARRAY)[Envelope::BYTES..])
     });
     let data = [7; BLOCK_BYTES];
     let (generation, kind) = (Generation(9), Kind::Parity);
     let parity = BlockMetadata { sum: 5, zone: 3, generation, block: 17, kind };
     let sealed = parity.seal(Seed::of(ARRAY.0), &data);
-    let block = selected(7, &[&sealed[..], &data].concat());
+    let block = selected(9, &[&sealed[..], &data].concat());
     bodies.chain(headers).chain([block]).collect()
 }
 
@@ -124,6 +136,9 @@ mod tests {
     #[test]
     fn seeds_decode_and_changed_seeds_do_no_harm() {
         for seed in zoned_seeds() {
+            let decoded = |kind| ZonedBody::decode(kind, &seed[1..], &config());
+            let kind = KINDS.get(usize::from(seed[0]));
+            assert!(kind.is_none_or(|kind| decoded(*kind).is_ok()), "{seed:?}");
             zoned(&seed);
             for at in 0..seed.len().min(400) {
                 let mut changed = seed.clone();

@@ -35,7 +35,11 @@ impl Decisions {
                     let key = (rebuilt.column, rebuilt.first);
                     found.rebuilt.insert(key, rebuilt.bits.clone());
                 }
-                ZonedBody::State | ZonedBody::SnapshotEnd { .. } | ZonedBody::Destroyed => {}
+                ZonedBody::State
+                | ZonedBody::SnapshotEnd { .. }
+                | ZonedBody::Destroyed
+                | ZonedBody::Faults(_)
+                | ZonedBody::Scrubs(_) => {}
             }
         }
         found

@@ -15,6 +15,7 @@ use crate::raizn::format::body::Mount;
 use crate::raizn::format::log_record::{LogHeader, LogKind};
 use crate::raizn::layout::LOG_ZONES;
 use crate::raizn::parity_log::ParityLog;
+use crate::raizn::recover::unread::Patience;
 use crate::raizn::stripe::Block;
 use crate::raizn::write::column::write_pointer;
 
@@ -42,11 +43,29 @@ pub(crate) struct LogScan {
 }
 
 impl Core {
+    /// Reads a member's parity log, again while the drive gives no answer about blocks of it.
+    ///
+    /// # Errors
+    /// If the drive does not report its zones, or is gone.
+    pub(crate) async fn scan_log_in_tries(
+        &self,
+        device: &dyn ZonedDevice,
+        published: Mount,
+        mut patience: Patience,
+    ) -> Result<LogScan, Status> {
+        loop {
+            let scan = self.scan_log(device, published).await?;
+            if scan.unread.is_none() || !patience.wait(&self.handle).await {
+                return Ok(scan);
+            }
+        }
+    }
+
     /// Reads a member's parity log.
     ///
     /// # Errors
     /// If the drive does not report its zones, or is gone.
-    pub(crate) async fn scan_log(
+    async fn scan_log(
         &self,
         device: &dyn ZonedDevice,
         published: Mount,

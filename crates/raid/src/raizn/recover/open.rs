@@ -18,12 +18,14 @@ use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::health::Members;
 use crate::array::offered::OfferedDrive;
+use crate::array::repair::faults;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
 use crate::array::start::assemble::{
     Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
 };
 use crate::array::start::destroyed::refuse_destroyed;
+use crate::array::start::history::History;
 use crate::array::start::quorum::{choose, too_few};
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
@@ -36,7 +38,7 @@ use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::decisions::Decisions;
 use crate::raizn::recover::log_scan::LogScan;
 use crate::raizn::recover::repair::{Leftover, report};
-use crate::raizn::recover::unread::{Unread, UnreadPart};
+use crate::raizn::recover::unread::{Gaps, GivenUp, Unread, UnreadPart};
 use crate::raizn::volume::Volume;
 use crate::raizn::zone::LogicalZone;
 use crate::scheme::ColumnSet;
@@ -60,6 +62,8 @@ pub struct OpenReport {
     pub drives: Vec<DriveVerdict>,
     /// Blocks that are in parity logs because a crash left something in their places.
     pub relocated_blocks: u64,
+    /// Zones that were cut short by force, as drives gave no answer about blocks of them.
+    pub given_up: Vec<GivenUp>,
 }
 
 /// Why a zoned volume does not start.
@@ -110,12 +114,13 @@ pub async fn open(
     let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
     core.end_columns().await;
     core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
-    recover(&core, mount, published, options.force).await?;
+    let given_up = recover(&core, mount, published, options.force).await?;
+    faults::begin(&*core);
     let columns = |zone: &LogicalZone| -> u64 {
         zone.columns.iter().map(|column| column.relocated.len() as u64).sum()
     };
     let relocated_blocks = core.state.borrow().logical.iter().map(columns).sum();
-    Ok((Volume::new(core), OpenReport { drives: verdicts, relocated_blocks }))
+    Ok((Volume::new(core), OpenReport { drives: verdicts, relocated_blocks, given_up }))
 }
 
 /// Checks that enough members are there.
@@ -198,6 +203,7 @@ fn assemble(
         array.version.lineage = lineage;
         array.membership_dirty = true;
     }
+    History::of(chosen, drives, slots).enter(&mut array);
     let capacity = config.zone_capacity.0;
     let parity_logs = config.scheme.iter().map(|_| ParityLog::at(0, 0, capacity)).collect();
     let state = State {
@@ -212,7 +218,7 @@ fn assemble(
         activations: BTreeSet::new(),
         array,
     };
-    let core = Core {
+    let core = Rc::new_cyclic(|this| Core {
         handle: handle.clone(),
         code: Code::new(config.scheme.data(), config.scheme.parity()).expect("1 to 32 chunks"),
         array: config.array,
@@ -226,8 +232,10 @@ fn assemble(
         rebuild: RebuildState::default(),
         scrub: ScrubState::default(),
         closing: Cell::new(false),
-    };
-    Ok((Rc::new(core), mount, published))
+        recorder: Cell::default(),
+        this: this.clone(),
+    });
+    Ok((core, mount, published))
 }
 
 /// The zones as records have them, without contents.
@@ -251,18 +259,20 @@ fn logical_zones(
     zones.collect()
 }
 
-/// Recovers all zones and publishes the mount.
+/// Recovers all zones and publishes the mount. Returns what was given up.
 async fn recover(
     core: &Rc<Core>,
     mount: Mount,
     published: Mount,
     force: bool,
-) -> Result<(), OpenError> {
+) -> Result<Vec<GivenUp>, OpenError> {
+    let mut gaps = Gaps::begin(force, core.handle.now());
+    let patience = gaps.patience;
     let members = core.state.borrow().array.writable_members();
     let mut reports: Vec<Option<Vec<ZoneInfo>>> = vec![None; core.layout.scheme().columns()];
     let mut logs: Vec<LogScan> = reports.iter().map(|_| LogScan::default()).collect();
     let scans = members.iter().map(|(column, device)| async move {
-        let scan = core.scan_log(&**device, published).await;
+        let scan = core.scan_log_in_tries(&**device, published, patience).await;
         (*column, device, report(&**device).await, scan)
     });
     for (column, device, report, log) in futures_util::future::join_all(scans).await {
@@ -282,7 +292,7 @@ async fn recover(
     }
     let mut leftovers = Vec::new();
     for zone in 0..core.layout.zones() {
-        leftovers.push(core.recover_zone(zone, &reports, &logs, force).await?);
+        leftovers.push(core.recover_zone(zone, &reports, &logs, &mut gaps).await?);
     }
     assert!(leftovers.len() == core.layout.zones() as usize, "every zone was recovered");
     let excess = core.finish_excess();
@@ -303,7 +313,7 @@ async fn recover(
     }
     let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
     core.state.borrow_mut().zones = zones;
-    Ok(())
+    Ok(gaps.given_up)
 }
 
 /// Checks that the volume can do without what was not read of parity logs. A start decides how far

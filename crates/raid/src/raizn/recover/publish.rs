@@ -109,9 +109,9 @@ impl Core {
         let former = &state.logs[column.index()];
         // Its records would be lost, with the writes that wait for them.
         assert!(
-            former.queue.is_empty() && former.checkpoint.is_empty() && former.outstanding == 0,
+            former.queue.is_empty() && former.checkpoint.is_empty() && former.outstanding() == 0,
             "a log on {column} begins with {} blocks of records to be written",
-            former.outstanding
+            former.outstanding()
         );
         let relocated = former.relocated;
         state.logs[column.index()] = ParityLog::at(index, blocks, capacity);

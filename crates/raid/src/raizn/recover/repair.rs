@@ -22,7 +22,7 @@ use crate::raizn::layout::Layout;
 use crate::raizn::recover::excess::JUNK_RANGES_MOST;
 use crate::raizn::recover::judge::{Readable, ZoneTail};
 use crate::raizn::recover::log_scan::LogScan;
-use crate::raizn::recover::unread::Unread;
+use crate::raizn::recover::unread::{Gaps, Unread, UnreadPart};
 use crate::raizn::stripe::Block;
 use crate::raizn::zone::LogicalZone;
 use crate::scheme::Column;
@@ -42,7 +42,7 @@ pub(crate) enum Leftover {
 
 impl Core {
     /// Finds what is readable of a zone and completes its columns. `reports` are the members' zones
-    /// by slot, `logs` their parity logs. `force` gives up what is not read.
+    /// by slot, `logs` their parity logs.
     ///
     /// # Errors
     /// A read without an answer, if the zone may go on behind its end.
@@ -51,7 +51,7 @@ impl Core {
         zone: u32,
         reports: &[Option<Vec<ZoneInfo>>],
         logs: &[LogScan],
-        force: bool,
+        gaps: &mut Gaps,
     ) -> Result<Leftover, Unread> {
         if self.state.borrow().logical[zone as usize].record.resetting {
             mark(Mark::ZonedResetCompleted);
@@ -67,11 +67,7 @@ impl Core {
             .map(|record| &record.header)
             .any(|header| header.zone == zone && header.generation == generation);
         let is_empty = ends.iter().flatten().all(|end| *end == 0) && !is_logged;
-        let tail = self.read_tail(zone, &ends, logs).await;
-        let readable = self.judge(&tail);
-        if !force {
-            self.check_end(&tail, readable.end, logs)?;
-        }
+        let (tail, readable) = self.read_readable(zone, &ends, logs, gaps).await?;
         if is_empty {
             let is_finished = tail.finished.is_some();
             return Ok(if is_finished { Leftover::Finish } else { Leftover::Nothing });
@@ -85,6 +81,31 @@ impl Core {
             self.complete_columns(&tail, &readable).await;
         }
         Ok(self.enter(&tail, readable))
+    }
+
+    /// Reads the tail of a zone, again while drives give no answer that it cannot do without.
+    ///
+    /// # Errors
+    /// As [`Self::recover_zone`].
+    async fn read_readable(
+        self: &Rc<Self>,
+        zone: u32,
+        ends: &[Option<u32>],
+        logs: &[LogScan],
+        gaps: &mut Gaps,
+    ) -> Result<(ZoneTail, Readable), Unread> {
+        loop {
+            let tail = self.read_tail(zone, ends, logs).await;
+            let readable = self.judge(&tail);
+            if let Err(unread) = self.check_end(&tail, readable.end, logs) {
+                let may_pass = unread.part != UnreadPart::ParityLog;
+                if may_pass && gaps.patience.wait(&self.handle).await {
+                    continue;
+                }
+                gaps.give_up(zone, unread)?;
+            }
+            return Ok((tail, readable));
+        }
     }
 
     /// Takes the relocated blocks of a zone from the logs.

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use zoneweave_zoned::{Status, ZonedDevice};
 
 use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::faults::Faults;
 use crate::array::format::record::SuperblockRecord;
+use crate::array::format::scrubs::Scrubs;
 use crate::array::offered::OfferedDrive;
 use crate::array::repair::destroy::{self, DestroyError};
 use crate::array::start::assemble::{
@@ -13,6 +15,7 @@ use crate::array::start::assemble::{
 };
 use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::drive_records::read_records;
+use crate::array::start::history::History;
 use crate::array::start::membership::MembershipRecord;
 use crate::array::start::quorum::choose;
 use crate::raizn::format::body::ZonedBody;
@@ -37,6 +40,10 @@ pub struct Survey {
     pub membership: Option<MembershipRecord>,
     /// Why the volume would not start from these drives; `None` if it would.
     pub refusal: Option<OpenError>,
+    /// The faults on record, if there ever were any.
+    pub faults: Option<Faults>,
+    /// The newest scrubs.
+    pub scrubs: Scrubs,
 }
 
 /// Identifies the array of the drives, and checks whether its volume would start.
@@ -48,15 +55,19 @@ pub async fn survey(offered: Vec<OfferedDrive>) -> Survey {
     // Where the volume would not start, the membership that force would choose is the most
     // informative.
     let Ok((chosen, _)) = choose(&newest, true) else {
-        return Survey { drives: verdicts, membership: None, refusal };
+        let (faults, scrubs) = (None, Scrubs::default());
+        return Survey { drives: verdicts, membership: None, refusal, faults, scrubs };
     };
     let chosen = chosen.clone();
     let placed = place_members(&chosen, &drives, &newest, &mut verdicts);
+    let found = placed.as_ref().map(|slots| History::of(&chosen, &drives, slots));
+    let History { faults, scrubs } = found.unwrap_or_default();
     let refusal = refusal.or_else(|| match placed {
         Err(error) => Some(error.into()),
         Ok(slots) => check(&chosen, &drives, &slots).err(),
     });
-    Survey { drives: verdicts, membership: Some(MembershipRecord::of(&chosen)), refusal }
+    let membership = Some(MembershipRecord::of(&chosen));
+    Survey { drives: verdicts, membership, refusal, faults, scrubs }
 }
 
 /// Checks that enough members are there, and that their limits suffice.

@@ -1,9 +1,19 @@
 //! Reads that a start cannot do without, and that a drive failed without a word about the blocks.
 
 use thiserror::Error;
+use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::Status;
 
+use crate::instrument::marks::{Mark, mark};
 use crate::scheme::Column;
+
+/// Total time of repeated reads of a start: as long as a drive may be without a path before it is
+/// lost.
+const PATIENCE: Nanos = Nanos::from_secs(20);
+
+/// The first wait and the longest; each is twice the one before.
+const WAIT_FIRST: Nanos = Nanos::from_millis(50);
+const WAIT_MOST: Nanos = Nanos::from_secs(2);
 
 /// What was not read of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,4 +41,63 @@ pub struct Unread {
     pub slot: Column,
     /// How it failed the read.
     pub status: Status,
+}
+
+/// A zone that a start by force may have cut short, or left without some of its blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// The zone.
+    pub zone: u32,
+    /// What was not read.
+    pub unread: Unread,
+}
+
+/// The time that is left to drives that give no answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    until: Nanos,
+    wait: Nanos,
+}
+
+impl Patience {
+    pub(crate) fn begin(now: Nanos) -> Self {
+        Self { until: now + PATIENCE, wait: WAIT_FIRST }
+    }
+
+    /// Waits before a read is repeated; `false` once there is no time left.
+    pub(crate) async fn wait(&mut self, handle: &Handle) -> bool {
+        let is_left = handle.now() < self.until;
+        if is_left {
+            mark(Mark::ZonedStartRepeated);
+            handle.sleep(self.wait).await;
+            self.wait = Nanos(self.wait.0 * 2).min(WAIT_MOST);
+        }
+        is_left
+    }
+}
+
+/// What a start does about reads without an answer.
+pub(crate) struct Gaps {
+    /// Whether the user gives up what is not read.
+    force: bool,
+    pub(crate) patience: Patience,
+    pub(crate) given_up: Vec<GivenUp>,
+}
+
+impl Gaps {
+    pub(crate) fn begin(force: bool, now: Nanos) -> Self {
+        Self { force, patience: Patience::begin(now), given_up: Vec::new() }
+    }
+
+    /// Gives up what a zone may go on with.
+    ///
+    /// # Errors
+    /// What was not read, unless the start is by force.
+    pub(crate) fn give_up(&mut self, zone: u32, unread: Unread) -> Result<(), Unread> {
+        if !self.force {
+            return Err(unread);
+        }
+        self.given_up.push(GivenUp { zone, unread });
+        Ok(())
+    }
 }

@@ -77,9 +77,7 @@ impl Core {
                 let (operation, responder, start) =
                     logical.operations.pop_front().expect("it is the front");
                 logical.ended += 1;
-                for (column, blocks) in operation.logged.take() {
-                    state.logs[column.index()].outstanding -= blocks;
-                }
+                operation.logged.take();
                 if stopped {
                     answers.push((responder, Err(Self::STOPPED)));
                     continue;

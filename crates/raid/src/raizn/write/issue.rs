@@ -261,10 +261,7 @@ impl Core {
         }
         operation.waiting.set(operation.waiting.get() + 1);
         let record = self.log_write(state, zone, kind, blocks, Some(operation.clone()));
-        operation.logged.borrow_mut().push((column, record.blocks));
-        let log = &mut state.logs[column.index()];
-        log.outstanding += record.blocks;
-        log.queue.push_back(record);
+        state.logs[column.index()].enqueue(record, operation);
     }
 
     /// A record of the parity log.

@@ -65,9 +65,21 @@ impl Core {
                         self.mark_unflushed(&records, column);
                     }
                     self.changed.open();
-                    self.written(records.into_iter().filter_map(|record| record.operation));
+                    self.end_records(records);
                 }
             }
+        }
+    }
+
+    /// Counts records as written. An operation without another owner is of a task that was dropped,
+    /// such as a scrub's: nothing else wakes the writes that wait for its space.
+    fn end_records(self: &Rc<Self>, records: Vec<LogWrite>) {
+        let operations = || records.iter().filter_map(|record| record.operation.as_ref());
+        let is_orphan = operations().any(|operation| Rc::strong_count(operation) == 1);
+        self.written(records.into_iter().filter_map(|record| record.operation));
+        if is_orphan {
+            mark(Mark::ZonedLoggedForNone);
+            self.pump_starved();
         }
     }
 

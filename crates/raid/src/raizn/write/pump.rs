@@ -149,9 +149,8 @@ impl Core {
         // In each stripe, a member may have a unit whose place holds junk, and partial parity.
         let blocks = (stripes + 1) * (self.layout.unit() + 1);
         let mut logs = self.layout.scheme().iter().zip(&state.logs);
-        let has_room = logs.all(|(column, log)| {
-            log.outstanding == 0 || log.has_room(blocks, self.checkpoint_blocks_most(state, column))
-        });
+        let has_room = logs
+            .all(|(column, log)| log.has_room(blocks, self.checkpoint_blocks_most(state, column)));
         mark_if(Mark::ZonedLogAwaited, || !has_room);
         has_room
     }

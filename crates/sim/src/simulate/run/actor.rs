@@ -44,6 +44,8 @@ impl Actor {
                 self.record_rebuild(resumed);
             }
             Action::Scrub => self.scrub().await,
+            Action::Clear => self.harness.orders.clear(&self.volume).await,
+            Action::RecordScrub => self.harness.orders.record_scrub(&self.volume).await,
             Action::Pull { slot, too_many, forgetting } => {
                 self.harness.observe(&self.volume);
                 let rebuilding = self.volume.status().rebuild.is_some();

@@ -15,7 +15,7 @@ use super::tally::Tally;
 use crate::simulate::drives::attach::FRAME;
 use crate::simulate::drives::slots::Drives;
 use crate::simulate::oracle::{Oracle, Survives};
-use crate::simulate::run::faults::Recorded;
+use crate::simulate::run::faults::{Orders, Recorded};
 use crate::simulate::scenario::Shape;
 
 pub(crate) struct Harness {
@@ -43,6 +43,8 @@ pub(crate) struct Harness {
     lineages: Cell<u64>,
     /// Faults on record at the end of the last life.
     pub recorded: RefCell<Option<Recorded>>,
+    /// Orders about them.
+    pub orders: Orders,
 }
 
 impl Harness {
@@ -65,6 +67,7 @@ impl Harness {
             forced: Cell::new(false),
             lineages: Cell::new(0),
             recorded: RefCell::default(),
+            orders: Orders::default(),
         }
     }
 

@@ -74,7 +74,7 @@ fn end(
 ) {
     if let Some(volume) = &volume {
         harness.observe(volume);
-        harness.recorded.replace(Recorded::of(volume));
+        harness.recorded.replace(Some(Recorded::of(volume, &harness.orders)));
         let reclaimed = volume.status().counters.segments_reclaimed;
         harness.count(|tally| tally.segments_reclaimed += reclaimed);
     }
@@ -132,7 +132,10 @@ impl Main<'_> {
             && !apart
             && !self.harness.may_fail()
         {
-            recorded.check(&volume);
+            recorded.check(&volume, &self.harness.orders);
+        }
+        if apart || self.harness.may_fail() {
+            self.harness.orders.forget();
         }
         self.life
             .spares

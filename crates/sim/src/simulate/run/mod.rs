@@ -16,7 +16,7 @@
 
 mod actor;
 pub(super) mod create;
-mod faults;
+pub(super) mod faults;
 mod foreign_drives;
 pub(super) mod harness;
 pub(super) mod inject;

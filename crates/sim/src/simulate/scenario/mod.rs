@@ -387,6 +387,10 @@ pub enum Action {
     Resume,
     /// Read and verify everything, and repair damage.
     Scrub,
+    /// Clear the faults on record.
+    Clear,
+    /// Record a scrub.
+    RecordScrub,
     /// Pull a drive out; it comes back before the next life.
     Pull {
         /// Its slot.

@@ -78,6 +78,8 @@ impl Actor {
                 self.rebuilt(resumed.is_ok());
             }
             Action::Scrub => self.scrub().await,
+            Action::Clear => base.orders.clear(&self.volume).await,
+            Action::RecordScrub => base.orders.record_scrub(&self.volume).await,
             Action::Pull { slot, too_many, forgetting } => {
                 self.harness.observe(&self.volume);
                 let rebuilding = self.volume.status().rebuild.is_some();

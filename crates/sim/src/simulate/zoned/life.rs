@@ -13,6 +13,7 @@ use super::harness::ZonedHarness;
 use super::verify::{check_offline, find_all, verify_ended, verify_quiet, verify_recovered};
 use super::zone::FoundZone;
 use crate::simulate::drives::slots::Origin;
+use crate::simulate::run::faults::Recorded;
 use crate::simulate::run::stops::{Ended, IDLE, Steps, prepare, stop};
 use crate::simulate::scenario::{Life, Since, Stop};
 
@@ -49,6 +50,8 @@ pub(super) fn live(harness: &Rc<ZonedHarness>, life: &Life) {
     harness.base.count(|tally| tally.steps += steps.taken());
     if let Some(volume) = &*volume.borrow() {
         harness.observe(volume);
+        let recorded = Recorded::of(volume, &harness.base.orders);
+        harness.base.recorded.replace(Some(recorded));
     }
     let started = volume.take().is_some();
     stop(&harness.base, life, &away, Ended { by_itself: ended == Some(End::InOrder), started });
@@ -96,6 +99,15 @@ impl Main<'_> {
         let Some(volume) = self.start().await else { return End::InOrder };
         *running.borrow_mut() = Some(volume.clone());
         verify_recovered(self.harness, &volume).await;
+        if let Some(recorded) = &*self.harness.base.recorded.borrow()
+            && !self.harness.base.may_fail()
+        {
+            recorded.check(&volume, &self.harness.base.orders);
+            recorded.check_cleared(&volume);
+        }
+        if self.harness.base.may_fail() {
+            self.harness.base.orders.forget();
+        }
         self.serving.set(true);
         let actors = self.life.actors.iter().map(|actions| {
             let actor = Actor {

@@ -17,6 +17,10 @@ const ZONED_SEEDS: u64 = 0x7A6F_6E65_6400_0001;
 /// Distinguishes the random sequence that adds scrubs, so that it changes no other choice.
 const SCRUB_SEEDS: u64 = 0x7A6F_6E65_6400_0002;
 
+/// Distinguishes the random sequence that adds orders about the record of faults and scrubs, to
+/// some histories.
+const ORDER_SEEDS: u64 = 0x7A6F_6E65_6400_0003;
+
 /// Zones of each drive that hold metadata.
 const METADATA_ZONES: u32 = 7;
 
@@ -38,6 +42,26 @@ pub(in crate::simulate) fn translate(scenario: &mut Scenario) {
         shape,
     };
     scenario.lives.iter_mut().for_each(|life| translation.life(life));
+    add_orders(scenario);
+}
+
+/// Adds orders to clear the faults, and to record scrubs.
+fn add_orders(scenario: &mut Scenario) {
+    let mut random = Random::new(scenario.seed ^ ORDER_SEEDS);
+    if !random.per_mille(250) {
+        return;
+    }
+    for actor in scenario.lives.iter_mut().flat_map(|life| &mut life.actors) {
+        let ordered = std::mem::take(actor).into_iter().flat_map(|action| {
+            let often = if action == Action::Scrub { 400 } else { 30 };
+            let order = random.per_mille(often).then(|| match random.per_mille(500) {
+                true => Action::Clear,
+                false => Action::RecordScrub,
+            });
+            std::iter::once(action).chain(order)
+        });
+        *actor = ordered.collect();
+    }
 }
 
 fn shape(random: &mut Random, log: Shape) -> Shape {

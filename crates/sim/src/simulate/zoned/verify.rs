@@ -110,6 +110,8 @@ pub(crate) async fn verify_quiet(harness: &ZonedHarness, volume: &Volume) {
     if harness.base.may_fail() {
         return;
     }
+    let lost = volume.status().lost;
+    assert!(lost.is_empty(), "{lost:?} of a volume whose contract holds were lost");
     let report: Result<_, Status> = volume.report().await;
     for info in report.unwrap_or_else(|error| panic!("a report fails: {error}")) {
         let Some(found) = find(harness, volume, &info).await else { continue };

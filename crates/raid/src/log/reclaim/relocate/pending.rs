@@ -12,6 +12,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Lba, zero_blocks};
 
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::admit::pending::{

@@ -2,6 +2,7 @@
 
 use zoneweave_zoned::Lba;
 
+use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::Pba;
 use crate::log::engine::limits::BATCH_BLOCKS;

@@ -10,6 +10,10 @@
 //!
 //! Users go first: while they send commands, each batch is followed by a pause of its own length.
 
+pub(crate) mod findings;
+pub(crate) mod lost;
+pub(crate) mod relocate;
+
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -18,14 +22,15 @@ use zoneweave_runtime::{Nanos, Semaphore};
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress};
 
 use crate::array::io::{MemberIo, is_answer};
+use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::scrub::{Scrub, ScrubState, ScrubUnits};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
-use crate::raizn::findings::{Mismatch, ScrubReport};
 use crate::raizn::layout::Layout;
 use crate::raizn::read::Reader;
-use crate::raizn::relocate::Relocated;
+use crate::raizn::scrub::findings::{Mismatch, ScrubReport};
+use crate::raizn::scrub::relocate::Relocated;
 use crate::raizn::stripe::{Block, StripeBuffer};
 use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
@@ -35,12 +40,17 @@ const BLOCKS_AT_A_TIME: u32 = 64;
 /// Longest pause for users after a batch.
 const PAUSE_MOST: Nanos = Nanos::from_millis(100);
 
+/// A zone from a stripe on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ZonePart {
+    zone: u32,
+    stripe: u32,
+}
+
 /// A zone under scrub.
 struct ZoneScrub<'a> {
     zone: u32,
     report: &'a mut ScrubReport,
-    /// By slot: blocks found that cannot be rebuilt.
-    lost: Vec<u32>,
 }
 
 /// Stripes of a zone as they were read.
@@ -68,7 +78,7 @@ enum Again {
 }
 
 impl ScrubUnits for Core {
-    type Unit = u32;
+    type Unit = ZonePart;
     type Report = ScrubReport;
 
     fn scrub_state(&self) -> &ScrubState {
@@ -86,24 +96,28 @@ impl ScrubUnits for Core {
 
     async fn scrub_unit(
         self: &Rc<Self>,
-        zone: u32,
+        part: ZonePart,
         report: &mut ScrubReport,
-    ) -> Result<(), StopReason> {
+    ) -> Result<Option<ZonePart>, StopReason> {
         self.record_unread(report);
-        let lost = vec![0; self.layout.scheme().columns()];
-        let mut scrub = ZoneScrub { zone, report, lost };
-        let mut next = 0;
+        let ZonePart { zone, mut stripe } = part;
+        let mut scrub = ZoneScrub { zone, report };
         loop {
             self.check_scrub()?;
             let (begun, commands) = (self.handle.now(), self.user_commands());
-            let Some(scrubbed) = self.scrub_batch(&mut scrub, next).await? else { break };
-            assert!(scrubbed > next, "a batch of no stripes of zone {zone}");
-            scrub.report.zones += u64::from(next == 0);
-            next = scrubbed;
+            let Some(scrubbed) = self.scrub_batch(&mut scrub, stripe).await? else { break };
+            let is_stopping = self.scrub.is_stopping();
+            assert!(scrubbed > stripe || is_stopping, "a batch of no stripes of zone {zone}");
+            scrub.report.zones += u64::from(stripe == 0 && scrubbed > 0);
+            stripe = scrubbed;
+            if self.is_interrupted() {
+                self.record_unread(report);
+                return Ok(Some(ZonePart { zone, stripe }));
+            }
             self.give_way(begun, commands).await;
         }
         self.record_unread(report);
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -117,7 +131,8 @@ impl Core {
         let Some(mut scrub) = Scrub::begin(self).await? else {
             return Ok(ScrubReport { stopped: true, ..report });
         };
-        let zones: Vec<u32> = (0..self.layout.zones()).collect();
+        let zones: Vec<_> =
+            (0..self.layout.zones()).map(|zone| ZonePart { zone, stripe: 0 }).collect();
         report.stopped = !scrub.units(&zones, 0, &mut report).await?;
         drop(scrub);
         self.state.borrow().array.stopped.map_or(Ok(report), Err)
@@ -134,16 +149,16 @@ impl Core {
         state.admitted + state.reads
     }
 
-    /// Pauses if users sent commands during a batch, unless a change of membership waits for the
-    /// end of the zone.
+    /// Pauses if users sent commands during a batch.
     async fn give_way(&self, begun: Nanos, commands: u64) {
-        if self.user_commands() > commands && !self.admin.is_awaited() {
+        if self.user_commands() > commands {
             mark(Mark::ZonedScrubGaveWay);
             self.handle.sleep(self.handle.now().since(begun).min(PAUSE_MOST)).await;
         }
     }
 
-    /// Scrubs the next stripes of a zone. Returns the stripe behind them; `None` at the end.
+    /// Scrubs the next stripes of a zone. Returns the stripe behind them; `None` at the end. If the
+    /// scrub is to end, that is the first of them.
     async fn scrub_batch(
         self: &Rc<Self>,
         scrub: &mut ZoneScrub<'_>,
@@ -159,6 +174,11 @@ impl Core {
         for column in self.layout.scheme().iter().filter(|column| !batch.lost.contains(*column)) {
             for (at, block) in (start..).zip(&mut batch.columns[column.index()]) {
                 if block.is_none() {
+                    // On failing media, a batch may take minutes.
+                    self.check_scrub()?;
+                    if self.scrub.is_stopping() {
+                        return Ok(Some(first));
+                    }
                     *block = self.look_again(scrub, column, at).await?;
                 }
                 let stripe = self.layout.stripe_at(at).0 - batch.stripes.start;
@@ -287,8 +307,11 @@ impl Core {
         at: u32,
     ) -> Result<(), StopReason> {
         let Some(block) = self.rebuilt(scrub.zone, column, at).await else {
-            match self.is_lost(scrub.zone, column, at).await {
-                true => self.count_lost_block(scrub, column),
+            match self.list_if_lost(scrub.zone, column, at).await {
+                true => {
+                    mark(Mark::ZonedScrubLost);
+                    scrub.report.unrepairable += 1;
+                }
                 false => self.count_failed_read(scrub, column),
             }
             return Ok(());
@@ -298,6 +321,7 @@ impl Core {
                 mark(Mark::ZonedScrubRelocated);
                 scrub.report.relocated += 1;
                 self.state.borrow_mut().array.members[column.index()].errors.repaired += 1;
+                self.schedule_fault_record();
             }
             Relocated::NoRoom => scrub.report.left += 1,
             Relocated::MemberLost => {
@@ -321,39 +345,6 @@ impl Core {
             }
         }
         None
-    }
-
-    /// Whether a block that cannot be rebuilt is lost: the other blocks of its place in the stripe
-    /// are damaged or on no drive, not just unread for now.
-    async fn is_lost(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> bool {
-        let (completed, is_finished, lost) = {
-            let state = self.state.borrow();
-            let logical = &state.logical[zone as usize];
-            (logical.completed, logical.record.finished.is_some(), state.lost_columns(zone))
-        };
-        let others = self.layout.scheme().iter().filter(|other| {
-            let end = self.column_end_of(zone, *other, completed, is_finished);
-            *other != column && !lost.contains(*other) && at < end
-        });
-        for other in others {
-            if matches!(self.read_again(zone, other, at).await, Again::Unread) {
-                return false;
-            }
-        }
-        true
-    }
-
-    /// Counts a block that cannot be rebuilt; for its member, only if no scrub has found it before.
-    fn count_lost_block(&self, scrub: &mut ZoneScrub<'_>, column: Column) {
-        mark(Mark::ZonedScrubLost);
-        scrub.report.unrepairable += 1;
-        scrub.lost[column.index()] += 1;
-        let mut state = self.state.borrow_mut();
-        let known = &mut state.logical[scrub.zone as usize].columns[column.index()].lost;
-        if scrub.lost[column.index()] > *known {
-            *known += 1;
-            state.array.members[column.index()].errors.unrepairable += 1;
-        }
     }
 
     /// Compares the parity of a stripe whose blocks are all there.

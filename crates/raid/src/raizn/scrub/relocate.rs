@@ -150,15 +150,13 @@ impl Core {
         let blocks = [block];
         let kind = LogKind::Relocated { at };
         let record = self.log_write(state, zone, kind, &blocks, Some(operation.clone()));
-        operation.logged.borrow_mut().push((column, record.blocks));
         let [block] = blocks;
         let places = &mut state.logical[zone as usize].columns[column.index()].relocated;
         let is_new = places.insert(at, block).is_none();
         assert!(record.blocks == 2, "a relocated block takes {} of the log", record.blocks);
         let log = &mut state.logs[column.index()];
         log.relocated += u32::from(is_new);
-        log.outstanding += record.blocks;
-        log.queue.push_back(record);
+        log.enqueue(record, &operation);
         operation
     }
 }

@@ -1,0 +1,194 @@
+//! Faults on record: lost blocks, errors of members, and scrubs.
+
+use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
+use zoneweave_raid::instrument::marks::Mark;
+use zoneweave_raid::log::{LostStatus, MemberErrors, ScrubResult, ScrubRun};
+use zoneweave_raid::raizn::{Volume, survey};
+use zoneweave_runtime::{Handle, Nanos};
+use zoneweave_zoned::{
+    BlockCount, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
+};
+
+use super::drives::{FIRST_COLUMN, STRIPE, UNIT, create_on, drives, executor, offer, start, write};
+use crate::support::life::assert_hit;
+
+/// Complete stripes of the second zone.
+const WRITTEN: u32 = 5 * STRIPE;
+
+/// A life of a volume whose process is killed at its end.
+fn live<T>(drives: &[RamDrive], act: impl AsyncFnOnce(&Volume, &Handle) -> T) -> T {
+    let executor = executor();
+    let handle = executor.handle();
+    let done = executor.run(async {
+        let volume = start(drives, &handle).await;
+        act(&volume, &handle).await
+    });
+    drop(executor);
+    drives.iter().for_each(|drive| drive.process_kill(1));
+    done
+}
+
+/// A volume with damage to two blocks of one place in each stripe unit.
+fn damaged() -> Vec<RamDrive> {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        create_on(&drives, &handle, UNIT).await;
+        let volume = start(&drives, &handle).await;
+        write(&volume, 1, 0, WRITTEN).await.unwrap();
+        volume.close().await;
+    });
+    for drive in &drives[..2] {
+        drive.set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN + 1), 2), BlockCount(1));
+    }
+    drives
+}
+
+/// Reads every block of the second zone; returns those that are refused.
+async fn refused(volume: &Volume) -> Vec<u32> {
+    let mut refused = Vec::new();
+    for at in 0..WRITTEN {
+        let read = volume.read(ZoneAddress::new(ZoneId(1), at), BlockCount(1)).await;
+        match read {
+            Ok(_) => {}
+            Err(Status::UnrecoveredRead) => refused.push(at),
+            Err(status) => panic!("{status}"),
+        }
+    }
+    refused
+}
+
+/// The listed blocks, by their numbers in the second zone.
+fn listed(volume: &Volume) -> Vec<u32> {
+    let first = volume.geometry().zone_size.0;
+    let number = |lba: u64| u32::try_from(lba).unwrap() - first;
+    let blocks = |range: LostStatus| number(range.lba)..number(range.lba + range.blocks);
+    volume.status().lost.into_iter().flat_map(blocks).collect()
+}
+
+fn errors(volume: &Volume) -> Vec<MemberErrors> {
+    volume.status().members.iter().map(|member| member.errors).collect()
+}
+
+async fn recorded(volume: &Volume, handle: &Handle) {
+    while volume.recorded_faults().is_none_or(|faults| faults.lost.is_empty()) {
+        handle.sleep(Nanos(1_000)).await;
+    }
+}
+
+/// A restart forgot that blocks were lost: the array was HEALTHY again.
+#[test]
+fn lost_blocks_are_listed_until_they_are_cleared() {
+    let drives = damaged();
+    let gone = live(&drives, async |volume, handle| {
+        assert_eq!((listed(volume), volume.recorded_faults()), (vec![], None));
+        let gone = refused(volume).await;
+        assert!((1..=2).contains(&gone.len()), "{gone:?}");
+        assert_eq!(listed(volume), gone);
+        recorded(volume, handle).await;
+        assert_eq!(refused(volume).await, gone);
+        gone
+    });
+    for _ in 0..2 {
+        live(&drives, async |volume, _| {
+            assert_eq!(listed(volume), gone);
+            let lost: Vec<_> = errors(volume).iter().map(|errors| errors.unrepairable).collect();
+            assert_eq!(lost, [1, 1, 0], "each is counted once");
+            // A scrub finds nothing new.
+            volume.scrub().await.unwrap();
+            assert_eq!(listed(volume), gone);
+            assert!(errors(volume).iter().all(|errors| errors.unrepairable <= 1));
+        });
+    }
+    let executor = executor();
+    let found = executor.run(survey(offer(&drives, &executor.handle())));
+    assert_eq!(found.faults.unwrap().lost.len(), gone.len());
+    drop(executor);
+    live(&drives, async |volume, _| {
+        volume.clear_faults().await.unwrap();
+        assert_eq!((listed(volume), errors(volume)), (vec![], vec![MemberErrors::default(); 3]));
+    });
+    live(&drives, async |volume, _| {
+        assert!(listed(volume).is_empty());
+        assert_eq!(refused(volume).await, gone, "they are lost all the same");
+        assert_eq!(listed(volume), gone);
+    });
+    assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead, Mark::ZonedLostListed]);
+}
+
+/// Were it listed still, the blocks that are written next would count as lost.
+#[test]
+fn a_reset_takes_lost_blocks_off_the_list() {
+    for scrubs in [false, true] {
+        let drives = damaged();
+        live(&drives, async |volume, handle| {
+            match scrubs {
+                true => assert_eq!(volume.scrub().await.unwrap().unrepairable, 2),
+                false => assert!(!refused(volume).await.is_empty()),
+            }
+            recorded(volume, handle).await;
+            volume.manage(ZoneId(1), ZoneAction::Reset).await.unwrap();
+            assert!(listed(volume).is_empty());
+            assert!(volume.recorded_faults().unwrap().lost.is_empty());
+            assert!(errors(volume)[0].unrepairable > 0, "the drive did lose a block");
+        });
+        live(&drives, async |volume, _| assert!(listed(volume).is_empty()));
+    }
+    assert_hit(&[Mark::ZonedLostForgotten]);
+}
+
+/// Neither a drive whose path is down has lost a block, nor are those lost that need it.
+#[test]
+fn a_drive_that_gives_no_answer_has_not_lost_a_block() {
+    let drives = damaged();
+    let reads = Selector::next(CommandKind::Read).in_zone(ZoneId(FIRST_COLUMN + 1));
+    drives[1].inject(reads.touching(2..3).always(), FaultAction::Fail(Status::Aborted));
+    live(&drives, async |volume, _| {
+        assert!(!refused(volume).await.is_empty());
+        let report = volume.scrub().await.unwrap();
+        assert_eq!((report.unrepairable, listed(volume)), (0, vec![]), "{report:?}");
+        let errors = errors(volume);
+        assert!(errors[1].read > 0 && errors.iter().all(|errors| errors.unrepairable == 0));
+    });
+}
+
+/// A drive whose reads fail is found by its errors, also after a restart.
+#[test]
+fn errors_of_a_drive_outlive_a_restart() {
+    let drives = damaged();
+    let before = live(&drives, async |volume, handle| {
+        refused(volume).await;
+        handle.sleep(Nanos::from_secs(3)).await;
+        errors(volume)
+    });
+    assert!(before[0].read > 0 && before[1].read > 0, "{before:?}");
+    live(&drives, async |volume, _| {
+        assert!(errors(volume)[0].read * 2 > before[0].read, "at least since they last doubled");
+        refused(volume).await;
+        let closing = errors(volume);
+        volume.clone().close().await;
+        assert_eq!(volume.recorded_faults().unwrap().errors, closing);
+    });
+}
+
+#[test]
+fn scrubs_are_on_record() {
+    let drives = damaged();
+    let ended =
+        ScrubRun { ended_s: 9, blocks: 7, result: ScrubResult::Complete, ..ScrubRun::begin(5) };
+    live(&drives, async |volume, _| {
+        volume.record_scrub(ScrubRun::begin(5)).await.unwrap();
+        volume.record_scrub(ended).await.unwrap();
+        volume.record_scrub(ScrubRun::begin(11)).await.unwrap();
+    });
+    live(&drives, async |volume, _| {
+        assert_eq!(volume.status().scrubs, [ended, ScrubRun::begin(11)]);
+        volume.clear_faults().await.unwrap();
+        volume.clone().close().await;
+        assert!(volume.record_scrub(ScrubRun::begin(12)).await.is_err(), "it is closed");
+    });
+    let executor = executor();
+    let found = executor.run(survey(offer(&drives, &executor.handle())));
+    assert_eq!(found.scrubs.0, [ended, ScrubRun::begin(11)]);
+}
