@@ -109,6 +109,19 @@ impl SuperblockLog {
         self.make_and_commit(volume, body, Need::Order).await
     }
 
+    /// Writes a record that saves the next start a decision. A member that does not take it stays
+    /// in service.
+    ///
+    /// # Errors
+    /// If a member does not take it. Others may have it.
+    pub(crate) async fn hint<V: ArrayVolume>(
+        &self,
+        volume: &Rc<V>,
+        body: V::Body,
+    ) -> Result<(), NotRecorded> {
+        self.make_and_commit(volume, || body, Need::Hint).await
+    }
+
     async fn make_and_commit<V: ArrayVolume>(
         &self,
         volume: &Rc<V>,
@@ -194,9 +207,16 @@ impl SuperblockLog {
                 (*column, self.write_member(volume, &commit, *column, device).await)
             });
             let results = futures_util::future::join_all(writes).await;
-            let is_report = need != Need::Decision && !commit.table.is_new;
-            let may_stay = |status: Status| is_report && !status.is_fatal();
             let is_taken = results.iter().any(|(_, result)| result.is_ok());
+            let may_stay = |status: Status, column| match need {
+                // A change of membership is a decision too.
+                _ if commit.table.is_new => false,
+                Need::Decision => false,
+                Need::Hint => true,
+                Need::Report | Need::Order => {
+                    !(status.is_fatal() || is_taken && volume.array().survives_without(column))
+                }
+            };
             let (mut all_done, mut refused) = (true, None);
             let mut switched = Vec::new();
             for (column, result) in results {
@@ -208,10 +228,7 @@ impl SuperblockLog {
                         volume.array_mut().stopped.get_or_insert(reason);
                         all_done = false;
                     }
-                    Err(Refused::ByDrive(status))
-                        if may_stay(status)
-                            && !(is_taken && volume.array().survives_without(column)) =>
-                    {
+                    Err(Refused::ByDrive(status)) if may_stay(status, column) => {
                         mark(Mark::ReportRefused);
                         mark_if(Mark::ReportTakenByNone, || !is_taken);
                         refused.get_or_insert(NotRecorded::Refused { slot: column, status });
@@ -235,7 +252,7 @@ impl SuperblockLog {
             }
             self.settle(&**volume, commit.table.is_new);
             self.reset_old_zones(volume, switched).await;
-            let is_enough = is_taken && need != Need::Order;
+            let is_enough = is_taken && need == Need::Report;
             return refused.filter(|_| !is_enough).map_or(Ok(()), Err);
         }
     }
@@ -354,6 +371,8 @@ enum Need {
     Report,
     /// The answer to an operator: every member in service has it, or the order fails.
     Order,
+    /// Nothing, not even a member's service: where it lacks, the next start decides.
+    Hint,
 }
 
 /// Why a member's records were not written.

@@ -622,6 +622,8 @@ marks! {
     StartUnpublished = "recovery.unpublished",
     /// The first change makes them durable, with the eviction.
     PublishedLate = "recovery.published_late",
+    /// A clean stop records which stripes of incomplete segments count.
+    CleanStopSealed = "recovery.clean_stop_sealed",
     /// A former member is put back, and has columns that still count.
     ReaddedWithColumns = "readd.with_columns",
     /// A former member is put back, but all that it has was reclaimed meanwhile.

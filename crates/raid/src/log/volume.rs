@@ -26,6 +26,7 @@ use crate::log::index::cache::{For, hold_range};
 use crate::log::index::steps::Looks;
 use crate::log::members::create::NAME_BYTES;
 use crate::log::members::replace;
+use crate::log::recover::clean_stop;
 use crate::log::recover::readd;
 use crate::log::recover::unpublished::publish_now;
 use crate::log::repair::{rebuild, scrub};
@@ -263,6 +264,10 @@ impl Volume {
             self.core.state.borrow().writes.inflight.is_empty(),
             "a request was admitted after the volume closed"
         );
+        if flushed.is_ok() {
+            // Without these seals the next start decides for itself.
+            let _not_recorded = clean_stop::record_seals(&self.core).await;
+        }
         flushed
     }
 

@@ -11,4 +11,5 @@ mod returning;
 mod schemes;
 mod scrubbing;
 mod spares;
+mod stopping;
 mod suspicion;

@@ -25,6 +25,7 @@
 //! written again to a new, complete stripe before anything is served, which is right in both cases.
 
 pub mod assemble;
+pub(in crate::log) mod clean_stop;
 mod dead;
 pub(in crate::log) mod duplicates;
 mod error;

@@ -29,6 +29,7 @@ pub(super) fn may_wait(state: &State, seals: &[SealRecord], missing: usize) -> b
     let all_found = state.registry.hidden_segments == 0 && state.registry.unaccounted.is_empty();
     // A stripe in the last group of a leftover segment may lack its chunk on a missing member, or
     // have chunks in caches only: where others are missing at the next start, it would not count.
+    // A clean stop has recorded seals, so that there are no new ones.
     let all_whole = !seals.iter().any(|seal| seal.valid.contains(&true));
     missing > 0
         && all_whole
