@@ -658,6 +658,10 @@ marks! {
     ScrubClosedSegment = "scrub.open_segment_closed",
     /// A scrub waits for stripes in flight, or for a relocation or rebuild.
     ScrubWaited = "scrub.waited_for_stripes",
+    /// A scrub begins after earlier relocations of damage.
+    ScrubAwaitedRelocation = "scrub.awaited_relocation",
+    /// A scrub meets a lost block that is no longer on record.
+    ScrubListedLoss = "scrub.listed_loss",
     /// A scrub skips a segment that is being reset, or was opened since.
     ScrubPassedOver = "scrub.segment_passed_over",
     /// An order, or a change of membership, interrupts a scrub within a unit.

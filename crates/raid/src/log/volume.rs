@@ -14,7 +14,7 @@ use crate::array::error::AdminError;
 use crate::array::format::faults::Faults;
 use crate::array::format::scrubs::ScrubRun;
 use crate::array::health::Members;
-use crate::array::repair::faults;
+use crate::array::repair::faults::{self, RecordsFaults};
 use crate::array::repair::scrub::ScrubOrder;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::answered;
@@ -34,6 +34,9 @@ use crate::scheme::Column;
 
 pub use crate::log::members::error::ReplaceError;
 pub use crate::log::repair::scrub::ScrubReport;
+
+/// Lost blocks that are read when their list is cleared: 16 MiB.
+const LISTED_AGAIN_MOST: usize = 4096;
 
 /// A log-structured RAID volume, running.
 ///
@@ -194,7 +197,8 @@ impl Volume {
     }
 
     /// Forgets the errors of all members and the lost ranges, durably. Reading a block that is lost
-    /// lists it again.
+    /// lists it again: that is done for the first listed ones, so that the status has those which
+    /// were not written since.
     ///
     /// # Errors
     /// If too few members are left, one of them does not take the record, or the volume is closing.
@@ -204,7 +208,16 @@ impl Volume {
         if self.core.refusing.get() || self.core.closing.get() {
             return Err(AdminError::Stopped(StopReason::ShuttingDown));
         }
-        Ok(faults::clear(&self.core).await?)
+        let listed = self.core.state.borrow().array.faults();
+        faults::clear(&self.core).await?;
+        for lba in listed.lost_blocks().take(LISTED_AGAIN_MOST) {
+            // A block that cannot be read for want of a drive would not be listed again.
+            if let Err(BlockError::Unrecoverable { .. }) = self.read(lba, 1).await {
+                self.core.state.borrow_mut().array.lost.lose(lba);
+            }
+        }
+        self.core.schedule_fault_record();
+        Ok(())
     }
 
     /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:

@@ -1,12 +1,14 @@
 //! Faults on media: errors of members and lost ranges outlive a restart until they are cleared.
 
+use std::ops::Range;
+
 use crate::support::life::{assert_hit, live, put, put_all};
 use crate::support::{Array, Shape, attach, executor, new_drive, offer, open, uuid};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, LostStatus, MemberErrors, MemberHealth, SegmentPhase, Volume, survey,
+    AdminError, LostStatus, MemberErrors, MemberHealth, ScrubReport, SegmentPhase, Volume, survey,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
@@ -14,6 +16,9 @@ use zoneweave_zoned::{BlockDevice, BlockError, Lba, Status, ZoneAddress, ZoneId}
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 100;
+
+/// Blocks of a zone that are damaged; some of them only fill stripes.
+const ROTTEN: Range<u32> = 3..12;
 
 /// Two drives without redundancy.
 fn alone() -> Array {
@@ -157,6 +162,80 @@ fn a_block_is_not_lost_while_a_drive_may_return_with_the_rest_of_its_stripe() {
     assert_hit(&[Mark::BlockMayReturn]);
 }
 
+/// A scrub of a volume whose lost blocks a reader finds meanwhile. Returns its report, and how many
+/// are lost in the end.
+fn scrubbed_after(wait_ms: u64) -> (ScrubReport, u64) {
+    let array = alone();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        ROTTEN.for_each(|offset| rot(volume, &array, 0, offset));
+        let slow = Selector::next(CommandKind::Read).always();
+        array.drives[0].inject(slow, FaultAction::Slow(Nanos::from_millis(1)));
+        let reader = volume.clone();
+        let reading = handle.spawn("reader", async move { lost(&reader).await });
+        handle.sleep(Nanos::from_millis(wait_ms)).await;
+        let report = volume.scrub().await.unwrap();
+        reading.await;
+        (report, lost(volume).await.len() as u64)
+    })
+}
+
+/// A scrub that met lost blocks before their segment was reset counted them as repaired. One that
+/// missed the marks to which they were relocated found no damage.
+#[test]
+fn a_scrub_counts_each_loss_once_whenever_it_begins() {
+    let places = ROTTEN.len() as u64;
+    for wait in 0..120 {
+        let (report, gone) = scrubbed_after(wait);
+        assert!(gone > 1, "{gone} blocks are lost");
+        assert_eq!(report.unrepairable + report.lost_before, gone, "{wait} ms: {report:?}");
+        let repaired = report.damaged - report.unrepairable;
+        assert!(repaired <= places - gone, "{wait} ms, {gone} of {places} are lost: {report:?}");
+    }
+    assert_hit(&[Mark::ScrubAwaitedRelocation]);
+}
+
+/// A range of lost blocks that a crash kept from the record was forgotten for good.
+#[test]
+fn a_scrub_lists_lost_blocks_that_are_not_on_record() {
+    let array = alone();
+    let gone = live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        ROTTEN.for_each(|offset| rot(volume, &array, 0, offset));
+        let gone = lost(volume).await;
+        handle.sleep(Nanos::from_millis(100)).await;
+        volume.flush().await.unwrap();
+        gone
+    });
+    live(&array, async |volume, _, _| {
+        let before = listed(volume);
+        assert!(before.len() < gone.len(), "{before:?} of {gone:?} are on record");
+        volume.scrub().await.unwrap();
+        assert_eq!(listed(volume), gone);
+    });
+    assert_hit(&[Mark::ScrubListedLoss]);
+}
+
+/// The list was cleared while its blocks were still lost, and the volume was healthy again.
+#[test]
+fn lost_blocks_that_were_not_written_again_stay_listed() {
+    let array = alone();
+    live(&array, async |volume, _, _| {
+        put_all(volume, BLOCKS, 1).await;
+        ROTTEN.for_each(|offset| rot(volume, &array, 0, offset));
+        let gone = lost(volume).await;
+        assert!(gone.len() > 1, "{gone:?}");
+        put(volume, gone[0], 2).await.unwrap();
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), gone[1..]);
+        for lba in &gone {
+            put(volume, *lba, 2).await.unwrap();
+        }
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), []);
+    });
+}
+
 /// A volume with one lost block, which a scrub finds after so many milliseconds or so. Returns the
 /// blocks that are listed as lost when the block has been written again, and after the scrub.
 fn written_again_after(wait_ms: u64, offset: u32, lba: u64) -> (Vec<u64>, Vec<u64>) {
@@ -248,6 +327,7 @@ fn faults_are_recorded_anew_when_a_drive_refuses_to_clear_them() {
     drop(executor);
     live(&array, async |volume, _, _| {
         assert_eq!(listed(volume), gone);
+        put_all(volume, BLOCKS, 2).await;
         volume.clear_faults().await.unwrap();
         assert_eq!(listed(volume), []);
     });

@@ -4,13 +4,15 @@
 use crate::support::life::{assert_hit, assert_holds, live, put_all};
 use crate::support::{Array, Shape, attach, new_drive, uuid};
 use futures_util::future::join;
+use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
-    AdminError, Health, JobState, ScrubOrder, ScrubReport, StopReason, Volume,
+    AdminError, Health, JobState, ScrubOrder, ScrubReport, SegmentPhase, StopReason, Volume,
 };
 use zoneweave_raid::scheme::{Column, ColumnSet};
 use zoneweave_runtime::{Handle, Nanos, Random};
+use zoneweave_zoned::ZoneId;
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 900;
@@ -153,4 +155,43 @@ fn a_scrub_without_a_drive_is_incomplete() {
         assert!(!report.is_complete());
     });
     assert_hit(&[Mark::ScrubIncomplete]);
+}
+
+/// A scrub waits until the segments that a crash left are relocated. It held the members meanwhile
+/// and heeded no order, so that a lost drive could not be replaced.
+#[test]
+fn a_scrub_that_waits_for_relocations_gives_way_and_stops() {
+    let array = array();
+    live(&array, async |volume, _, _| put_all(volume, BLOCKS - 1, 1).await);
+    live(&array, async |volume, _, handle| {
+        let left = volume.segments().into_iter();
+        let left = left.filter(|one| one.phase == SegmentPhase::Leftover);
+        for zone in left.filter_map(|one| one.zones[0]) {
+            let slow = Selector::next(CommandKind::Read).in_zone(ZoneId(zone)).always();
+            array.drives[0].inject(slow, FaultAction::Slow(Nanos::from_secs(1)));
+        }
+        let is_left = || volume.segments().iter().any(|one| one.phase == SegmentPhase::Leftover);
+        let ordering = async {
+            handle.sleep(Nanos::from_millis(1)).await;
+            assert_eq!(volume.status().scrub_state, Some(JobState::Running));
+            let new = attach(&new_drive(&shape(), &mut Random::new(32)), handle);
+            let replacing = async {
+                volume.replace(1, new, MemberUuid(uuid(9, 1))).await.unwrap();
+            };
+            let stopping = async {
+                while volume.status().rebuild.is_none() {
+                    handle.sleep(Nanos::from_millis(1)).await;
+                }
+                assert_eq!(volume.status().scrub_state, Some(JobState::Queued));
+                assert!(volume.order_scrub(ScrubOrder::Stop));
+                handle.sleep(Nanos::from_millis(1)).await;
+                assert_eq!(volume.status().scrub_state, None);
+                assert!(is_left(), "relocations have ended");
+            };
+            join(replacing, stopping).await;
+        };
+        let report = beside(volume, ordering).await;
+        assert!(report.stopped && report.segments == 0, "{report:?}");
+    });
+    assert_hit(&[Mark::ScrubAwaitedRelocation, Mark::ScrubStopped]);
 }

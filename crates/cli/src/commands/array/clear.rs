@@ -30,7 +30,12 @@ pub(crate) fn run(request: &Clear, output: &Output) -> Result<Exit, CliError> {
         },
         None => clear(&session, request, output)?,
     };
-    output.result("array-status", &status, |output| render(&status, output));
+    output.result("array-status", &status, |output| {
+        if !status.lost.ranges.is_empty() {
+            output.line("blocks are still lost, and stay on record until they are written again:");
+        }
+        render(&status, output);
+    });
     Ok(Exit::Done)
 }
 

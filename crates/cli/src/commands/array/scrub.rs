@@ -108,6 +108,7 @@ fn tell(found: &Scrubbed, output: &Output) {
     ));
     match found.damaged {
         0 if found.parity_mismatches > 0 => {}
+        0 if found.lost_before > 0 => output.line("no new damage"),
         0 if found.incomplete().is_some() => output.line("no damage in what was read"),
         0 => output.line("no damage"),
         damaged => output.line(format_args!(
@@ -121,7 +122,7 @@ fn tell(found: &Scrubbed, output: &Output) {
     }
     if found.lost_before > 0 {
         output.line(format_args!(
-            "{} blocks were already lost: reading them fails until they are written again",
+            "{} blocks are lost since earlier: reading them fails until they are written again",
             found.lost_before
         ));
     }

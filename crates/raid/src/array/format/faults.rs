@@ -113,6 +113,11 @@ impl Faults {
             || errors.any(|(on_record, known)| on_record.are_outdated_by(known))
     }
 
+    /// The listed blocks.
+    pub(crate) fn lost_blocks(&self) -> impl Iterator<Item = Lba> {
+        self.lost.iter().flat_map(|range| range.lba.0..range.end()).map(Lba)
+    }
+
     /// Adds a lost block. Returns whether it was listed before.
     pub(crate) fn lose(&mut self, lba: Lba) -> bool {
         let at = self.lost.partition_point(|range| range.end() < lba.0);

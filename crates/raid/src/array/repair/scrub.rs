@@ -179,13 +179,16 @@ impl<V: ScrubUnits> Scrub<V> {
         Ok(true)
     }
 
-    /// All units are read, and members may change again. The scrub ends with the drop of this.
+    /// No unit is read for now, and members may change. The scrub ends with the drop of this.
     pub(crate) fn release_members(&mut self) {
         self.permit = None;
     }
 
     /// Gives way to others and waits while paused; returns whether the scrub goes on.
-    async fn goes_on(&mut self) -> Result<bool, StopReason> {
+    ///
+    /// # Errors
+    /// If the volume stops.
+    pub(crate) async fn goes_on(&mut self) -> Result<bool, StopReason> {
         let volume = self.volume.clone();
         let (state, permits) = (volume.scrub_state(), volume.membership_permit());
         loop {

@@ -3,5 +3,7 @@
 //!
 //! Invariant: nothing is recomputed from blocks that failed their checksum.
 
+mod known_loss;
 pub(in crate::log) mod rebuild;
+mod relocations;
 pub(in crate::log) mod scrub;

@@ -4,6 +4,10 @@
 //! damaged block (data, parity, header or summary) is evacuated and its zones are reset. Damaged
 //! superblock records are replaced by a snapshot in the other superblock zone. Open segments are
 //! closed first, so that they are verified like all others. The scrub ends when no damage is left.
+//!
+//! A block beyond repair is relocated as a mark of the lost block. So that each loss is counted
+//! once, as new or as old, a scrub begins when earlier relocations of damage have ended: the marks
+//! that they wrote are then in segments that it reads.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -22,10 +26,11 @@ use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
 use crate::log::engine::geometry::Row;
-use crate::log::engine::state::State;
-use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId, StreamKind};
+use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId};
 use crate::log::recover::records::read_records;
 use crate::log::recover::{NoHeader, read_header};
+use crate::log::repair::known_loss::note_known_loss;
+use crate::log::repair::relocations::{check_going_on, close_open_segments, relocations_ended};
 use crate::log::segment::pin::Pin;
 use crate::log::segment::scan::load_span;
 use crate::log::segment::spans;
@@ -68,6 +73,8 @@ pub(in crate::log) struct Findings {
     report: ScrubReport,
     /// Segments that are claimed for it from the beginning.
     held: Vec<SegmentSlot>,
+    /// Segments below this number are read. Losses found meanwhile are marked in later ones.
+    end: SegmentId,
     /// Lost blocks that each member has counted so far.
     counted: Vec<u64>,
 }
@@ -109,7 +116,8 @@ impl ScrubUnits for Core {
     ) -> Result<Option<SegmentSlot>, StopReason> {
         findings.count_lost(self);
         let held = findings.held.contains(&slot);
-        scrub_slot(self, slot, held, &mut findings.report).await?;
+        let end = findings.end;
+        scrub_slot(self, slot, (held, end), &mut findings.report).await?;
         findings.count_lost(self);
         Ok(None)
     }
@@ -124,9 +132,12 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         return Ok(ScrubReport { stopped: true, ..ScrubReport::default() });
     };
     let mut report = ScrubReport::default();
-    let counted = unrepairable(core);
     scrub_superblocks(core, &mut report).await?;
-    let (closed, slots) = {
+    if !relocations_ended(core, &mut scrub).await? {
+        return Ok(ScrubReport { stopped: true, ..report });
+    }
+    let counted = unrepairable(core);
+    let (closed, slots, end) = {
         let mut state = core.state.borrow_mut();
         let closed = close_open_segments(&mut state, |_| true);
         for slot in &closed {
@@ -136,10 +147,10 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         let others = state.segments.iter().map(|(slot, _)| slot).filter(|at| !closed.contains(at));
         // Claimed segments come first: other tasks may wait for the space in them.
         let slots: Vec<_> = closed.iter().copied().chain(others).collect();
-        (closed, slots)
+        (closed, slots, state.registry.next_segment)
     };
     let held = closed.len();
-    let mut findings = Findings { report, held: closed, counted };
+    let mut findings = Findings { report, held: closed, end, counted };
     let is_whole = scrub.units(&slots, held, &mut findings).await?;
     findings.report.stopped = !is_whole;
     // The rest is relocation, which needs no standstill of the members.
@@ -160,27 +171,11 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         findings.count_lost(core);
     }
     findings.count_lost(core);
+    // A reader may have found a loss first, and the block was gone when its segment was read.
+    let report = &mut findings.report;
+    report.damaged = report.damaged.max(report.unrepairable);
     drop(scrub);
     core.state.borrow().array.stopped.map_or(Ok(findings.report), Err)
-}
-
-/// Fails if damage cannot be relocated: writes have stopped, or no space is free.
-fn check_going_on(core: &Core) -> Result<(), StopReason> {
-    let state = core.state.borrow();
-    let closing = || core.closing.get().then_some(StopReason::ShuttingDown);
-    let out_of_space = || state.out_of_space(StreamKind::Relocation);
-    state.array.stopped.or_else(closing).or_else(out_of_space).map_or(Ok(()), Err)
-}
-
-/// Gives up open segments, so that they do not change; returns them.
-fn close_open_segments(state: &mut State, wanted: impl Fn(&Segment) -> bool) -> Vec<SegmentSlot> {
-    let open = state.writes.open_segments().into_iter();
-    let open: Vec<_> = open.filter(|slot| wanted(&state.segments[*slot])).collect();
-    for slot in &open {
-        mark(Mark::ScrubClosedSegment);
-        state.abandon(*slot);
-    }
-    open
 }
 
 /// Lost blocks that each member has counted.
@@ -230,10 +225,10 @@ async fn scrub_superblocks(core: &Rc<Core>, report: &mut ScrubReport) -> Result<
 async fn scrub_slot(
     core: &Rc<Core>,
     slot: SegmentSlot,
-    held: bool,
+    (held, end): (bool, SegmentId),
     report: &mut ScrubReport,
 ) -> Result<(), StopReason> {
-    if !hold_still(core, slot, held).await? {
+    if !hold_still(core, slot, held, end).await? {
         mark(Mark::ScrubPassedOver);
         return Ok(());
     }
@@ -254,7 +249,12 @@ async fn scrub_slot(
 /// Waits until a segment can be claimed, and claims it. Returns `false` if it is gone or changes
 /// again. A segment under relocation or rebuild is waited for, as that may stop and leave it as it
 /// is.
-async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bool, StopReason> {
+async fn hold_still(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    held: bool,
+    end: SegmentId,
+) -> Result<bool, StopReason> {
     loop {
         if core.closing.get() && !held {
             return Err(StopReason::ShuttingDown);
@@ -262,7 +262,7 @@ async fn hold_still(core: &Rc<Core>, slot: SegmentSlot, held: bool) -> Result<bo
         {
             let mut state = core.state.borrow_mut();
             let Some(segment) = state.segments.get_mut(slot) else { return Ok(false) };
-            if !segment.is_closed() {
+            if !segment.is_closed() || segment.id >= end {
                 return Ok(false);
             }
             if segment.in_flight() == 0 && (held || !segment.is_busy()) {
@@ -426,7 +426,7 @@ async fn scrub_group(
                 };
                 report.blocks += 1;
                 let place = BlockPlace { slot, column, block };
-                report.lost_before += u64::from(is_known_loss(core, place, entry));
+                report.lost_before += u64::from(note_known_loss(core, place, entry));
                 let at = usize::from(entry.stripe_in_group) * chunk + within as usize;
                 counted[at] = true;
                 let read = chunk_read.block(within as usize);
@@ -458,13 +458,6 @@ async fn scrub_group(
         mark_if(Mark::ScrubFoundParity, || !matches);
         report.parity_mismatches += u64::from(!matches);
     }
-}
-
-/// Whether a block is the mark of a lost block of the volume that is still lost.
-fn is_known_loss(core: &Core, place: BlockPlace, entry: &IndexEntry) -> bool {
-    let state = core.state.borrow();
-    entry.kind == EntryKind::Lost
-        && state.mapping.index.get(entry.lba) == Some(state.space.pba(place))
 }
 
 /// A chunk as it was read.
