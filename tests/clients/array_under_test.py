@@ -26,6 +26,11 @@ class Skipped(Exception):
     """This machine cannot run the test."""
 
 
+def skip_part(workspace, reason):
+    """Says that this machine cannot run a part of the test."""
+    print(f"SKIPPED part of {workspace.name}: {reason}")
+
+
 def require_binary():
     if not os.access(BINARY, os.X_OK):
         raise SystemExit(f"{BINARY} is missing: run `cargo build --release`")
@@ -105,8 +110,10 @@ class Workspace:
     def path(self, *parts):
         return os.path.join(self.folder, *parts)
 
-    def zoneweave(self, *words, code=0, limit=LIMIT_SECONDS):
-        return run(BINARY, *words, code=code, limit=limit, env=self.environment, cwd=self.folder)
+    def zoneweave(self, *words, code=0, limit=LIMIT_SECONDS, command=(BINARY,), **variables):
+        """`command`: the binary, maybe behind another command; `variables`: of the environment."""
+        return run(*command, *words, code=code, limit=limit, cwd=self.folder,
+                   env=dict(self.environment, **variables))
 
     def json(self, *words, code=0):
         """The document that a command prints on its standard output."""
@@ -130,21 +137,23 @@ class Array:
         self.workspace = workspace
         self.name = name
         self.drives = workspace.drives(f"{name}-drives", drives, zones, zone_capacity)
-        workspace.zoneweave("array", "create", name, *self.drives, "--level", level, "--size", size,
-                            *options)
+        workspace.zoneweave("array", "create", name, *self.drives, "--level", level,
+                            *(["--size", size] if size else []), *options)
         self.socket = workspace.path(f"{name}.sock")
         self.uri = f"nbd+unix:///{name}?socket={self.socket}"
         self.server = None
         self.log = open(workspace.path(f"{name}-server.log"), "ab")
         workspace.undo.append(self.kill)
 
+    def front_end(self):
+        return ["nbd", "--socket", f"unix:{self.socket}"]
+
     def start(self, drives=None):
         """Starts the server without waiting for it."""
         assert self.server is None, "the server runs"
         if os.path.exists(self.socket):
             os.unlink(self.socket)
-        command = [BINARY, "serve", "nbd", *(drives or self.drives), "--socket",
-                   f"unix:{self.socket}"]
+        command = [BINARY, "serve", *self.front_end(), *(drives or self.drives)]
         self.log.write(f"--- {' '.join(command)}\n".encode())
         self.log.flush()
         self.server = subprocess.Popen(command, env=self.workspace.environment,
@@ -159,11 +168,14 @@ class Array:
             if self.server.poll() is not None:
                 raise AssertionError(f"the server ended with {self.server.returncode}; "
                                      f"{self.last_words()}")
-            probe = subprocess.run(["nbdinfo", "--size", self.uri], stdout=subprocess.DEVNULL,
-                                   stderr=subprocess.DEVNULL, check=False)
-            return probe.returncode == 0
+            return self.answers()
 
         wait_for("the server to serve", ready)
+
+    def answers(self):
+        probe = subprocess.run(["nbdinfo", "--size", self.uri], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, check=False)
+        return probe.returncode == 0
 
     def refused(self, drives=None, limit=LIMIT_SECONDS):
         """Starts a server that must not start; returns what it says."""
@@ -177,12 +189,12 @@ class Array:
         with open(self.log.name, encoding="utf-8", errors="replace") as log:
             return log.read().rsplit("--- ", 1)[-1]
 
-    def stop(self):
+    def stop(self, code=0):
         """Asks the server to end, and expects it to."""
         self.server.send_signal(signal.SIGTERM)
-        code = self.server.wait(LIMIT_SECONDS)
+        ended = self.server.wait(LIMIT_SECONDS)
         self.server = None
-        assert code == 0, f"the server ended with {code} on SIGTERM: {self.last_words()}"
+        assert ended == code, f"the server ended with {ended} on SIGTERM: {self.last_words()}"
 
     def kill(self):
         """kill -9."""
@@ -203,6 +215,10 @@ class Array:
     def present(self):
         full = [os.path.join(self.workspace.folder, drive) for drive in self.drives]
         return [drive for drive, path in zip(self.drives, full) if os.path.exists(path)]
+
+    def require_health(self):
+        """No drive is out of service, missing or stale, as the server says, or else the drives."""
+        self.zoneweave("array", "status", "--check", *self.drives)
 
     def zoneweave(self, *words, code=0):
         return self.workspace.zoneweave(*words, code=code)

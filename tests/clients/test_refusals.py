@@ -12,19 +12,21 @@ from tagged_load import Load
 
 
 def prepared(workspace, **shape):
-    """An array with known contents, stopped."""
+    """An array with known contents, whose server was killed: its next start has something to write."""
     need("nbdinfo")
     array = Array(workspace, zones=24, **shape)
     array.serve()
     load = Load(workspace.random, range(0, 1500), salt=1)
-    load.write(array.uri, 600)
-    array.stop()
+    load.write_until_dead(array.uri, 600, array.kill)
     return array, load
 
 
 def still_whole(array, load, where):
-    """Nothing is destroyed: the array starts, holds what it held, and the checker is content."""
+    """Nothing is destroyed, no drive is out of service, the array starts and holds what it held, and the
+    checker is content."""
+    array.require_health()
     array.serve()
+    array.require_health()
     load.verify(array.uri, where)
     array.stop()
     array.check()

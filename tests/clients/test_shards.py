@@ -2,7 +2,7 @@
 
 import json
 
-from array_under_test import Array, need, run
+from array_under_test import Array, digest, need, run
 from tagged_load import Load
 from test_crash import rounds_of_kill
 
@@ -77,12 +77,19 @@ def states(array, drives):
 
 def test_a_shard_that_would_not_start_leaves_the_others_as_they_are(workspace):
     array = volume(workspace, zones=32, size="80MiB")
+    array.serve()
+    load = Load(workspace.random, range(array.size() // 4096), salt=3)
+    load.write_until_dead(array.uri, 300, array.kill)
+    before = digest(workspace.path("vol-drives"))
     # One of shard 0 is not named, which it could do without, and two of shard 1, of RAID-5 one too many.
     for drives in [array.drives[1:6], array.drives[:2] + array.drives[5:]]:
         said = array.refused(drives)
         assert "shard" in said and "2 of 4" in said or "drives" in said, said
         assert states(array, array.drives) == ["online"] * 8
+        assert digest(workspace.path("vol-drives")) == before, "a start that was refused wrote"
     array.serve()
+    array.require_health()
+    load.verify(array.uri, "after refused starts")
     array.stop()
     array.check()
 
