@@ -174,12 +174,14 @@ fn parse_payload(kind: u8, bytes: &[u8], config: &Config) -> Option<Payload> {
         0 if bytes.is_empty() => Some(Payload::State),
         3 if bytes.len() == 4 => Some(Payload::SnapshotEnd(Fields(bytes).u32(0))),
         9 if bytes.is_empty() => Some(Payload::Destroyed),
+        // Reports decide nothing, and those of a later build may look otherwise.
         zoned::FAULTS if is_zoned => {
             let blocks = zoned_blocks(config)?;
-            Faults::parse(bytes, columns, blocks).map(Payload::Faults)
+            Some(Faults::parse(bytes, columns, blocks).map_or(Payload::State, Payload::Faults))
         }
-        zoned::SCRUBS if is_zoned => parse_scrubs(bytes).map(Payload::Scrubs),
-        // A report of a later build: it decides nothing.
+        zoned::SCRUBS if is_zoned => {
+            Some(parse_scrubs(bytes).map_or(Payload::State, Payload::Scrubs))
+        }
         128.. => Some(Payload::State),
         zoned::ZONES if is_zoned => ZoneState::parse_all(bytes, columns).map(Payload::Zones),
         zoned::PUBLISHED if is_zoned && bytes.len() == 8 => {

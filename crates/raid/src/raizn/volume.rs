@@ -134,15 +134,19 @@ impl Volume {
         self.core.state.borrow().array.recorded_faults.clone()
     }
 
-    /// Forgets the errors of all members and the lost ranges, durably. Reading a block that is lost
-    /// lists it again.
+    /// Forgets the errors of all members and the lost ranges, durably. Then it looks at the first
+    /// 16 MiB of these, for ten seconds, and lists what is still lost; of the rest, a read or a
+    /// scrub lists it again.
     ///
     /// # Errors
     /// If too few members are left, one of them does not take the record, or the volume is closing.
     /// Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.check_open()?;
-        Ok(faults::clear(&self.core).await?)
+        let listed = self.core.state.borrow().array.lost.lost.clone();
+        faults::clear(&self.core).await?;
+        self.core.list_again(listed).await;
+        Ok(())
     }
 
     /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:

@@ -1,15 +1,19 @@
 //! Faults on record: lost blocks, errors of members, and scrubs.
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
+use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::{LostStatus, MemberErrors, ScrubResult, ScrubRun};
 use zoneweave_raid::raizn::{Volume, survey};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
-use super::drives::{FIRST_COLUMN, STRIPE, UNIT, create_on, drives, executor, offer, start, write};
+use super::drives::{
+    FIRST_COLUMN, STRIPE, UNIT, create_on, drives, executor, offer, start, timing, write,
+};
 use crate::support::life::assert_hit;
 
 /// Complete stripes of the second zone.
@@ -105,14 +109,19 @@ fn lost_blocks_are_listed_until_they_are_cleared() {
     let found = executor.run(survey(offer(&drives, &executor.handle())));
     assert_eq!(found.faults.unwrap().lost.len(), gone.len());
     drop(executor);
+    live(&drives, async |volume, handle| {
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), gone, "they are lost all the same");
+        recorded(volume, handle).await;
+    });
     live(&drives, async |volume, _| {
+        assert_eq!(listed(volume), gone);
+        volume.manage(ZoneId(1), ZoneAction::Reset).await.unwrap();
         volume.clear_faults().await.unwrap();
         assert_eq!((listed(volume), errors(volume)), (vec![], vec![MemberErrors::default(); 3]));
     });
     live(&drives, async |volume, _| {
-        assert!(listed(volume).is_empty());
-        assert_eq!(refused(volume).await, gone, "they are lost all the same");
-        assert_eq!(listed(volume), gone);
+        assert_eq!((listed(volume), errors(volume)), (vec![], vec![MemberErrors::default(); 3]));
     });
     assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead, Mark::ZonedLostListed]);
 }
@@ -138,6 +147,24 @@ fn a_reset_takes_lost_blocks_off_the_list() {
     assert_hit(&[Mark::ZonedLostForgotten]);
 }
 
+/// Nothing was listed: a scrub said that reads rebuild these blocks.
+#[test]
+fn blocks_of_offline_zones_are_lost_beyond_the_redundancy() {
+    let drives = damaged();
+    for (offline, drive) in (1..).zip(&drives[..2]) {
+        drive.set_offline(ZoneId(FIRST_COLUMN + 1));
+        live(&drives, async |volume, _| {
+            let report = volume.scrub().await.unwrap();
+            // Two blocks are lost without it: each of them on one of the two drives.
+            assert_eq!(report.unrepairable > 2, offline > 1, "{report:?}");
+            assert_eq!(report.left > 0, offline == 1, "{report:?}");
+            let gone = refused(volume).await;
+            assert_eq!(listed(volume), gone, "the scrub has listed them");
+            assert!(offline == 1 || gone.len() >= WRITTEN as usize / 2, "{} blocks", gone.len());
+        });
+    }
+}
+
 /// Neither a drive whose path is down has lost a block, nor are those lost that need it.
 #[test]
 fn a_drive_that_gives_no_answer_has_not_lost_a_block() {
@@ -150,6 +177,39 @@ fn a_drive_that_gives_no_answer_has_not_lost_a_block() {
         assert_eq!((report.unrepairable, listed(volume)), (0, vec![]), "{report:?}");
         let errors = errors(volume);
         assert!(errors[1].read > 0 && errors.iter().all(|errors| errors.unrepairable == 0));
+    });
+}
+
+/// A drive whose column is being written has the block that another one lost: it is not in service
+/// yet.
+#[test]
+fn a_block_that_a_rebuild_has_copied_is_not_lost() {
+    let members = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    let column = ZoneId(FIRST_COLUMN + 1);
+    executor.run(async {
+        create_on(&members, &handle, UNIT).await;
+        let volume = start(&members, &handle).await;
+        write(&volume, 1, 0, WRITTEN).await.unwrap();
+        let blank = drives(OobKind::Separate, 240).swap_remove(0).fork(timing(9));
+        let writes = Selector::next(CommandKind::Write).in_zone(column).always();
+        blank.inject(writes, FaultAction::Slow(Nanos::from_secs(1)));
+        let (of_replace, device) = (volume.clone(), blank.attach(&handle));
+        let replacing = handle.spawn("replace", async move {
+            of_replace.replace(Column::of(2), device, MemberUuid([9; 16])).await
+        });
+        while volume.status().rebuild.is_none() {
+            handle.sleep(Nanos(1_000)).await;
+        }
+        handle.sleep(Nanos::from_millis(300)).await;
+        members[0].set_unreadable(ZoneAddress::new(column, 2), BlockCount(1));
+        assert!(!refused(&volume).await.is_empty());
+        assert!(listed(&volume).is_empty());
+        replacing.await.unwrap();
+        assert!(refused(&volume).await.is_empty());
+        assert!(listed(&volume).is_empty());
+        volume.close().await;
     });
 }
 

@@ -120,6 +120,25 @@ fn a_start_repeats_reads_without_an_answer() {
     assert_hit(&[Mark::ZonedStartRepeated]);
 }
 
+/// A start that takes long has the same time for a drive that gives no answer for a moment: the
+/// last zone was cut short by force.
+#[test]
+fn a_start_repeats_reads_however_long_it_took_before() {
+    let drives = written(PARTIAL);
+    let (data, parity) = last_stripe_of(&drives);
+    let slow = Selector::next(CommandKind::Report).times(1);
+    drives[data].inject(slow, FaultAction::Slow(Nanos::from_secs(30)));
+    let reads = Selector::next(CommandKind::Read).in_zone(COLUMN).times(20);
+    drives[data].inject(reads, FaultAction::Fail(Status::Aborted));
+    let left = without(&drives, parity);
+    let executor = executor();
+    let handle = executor.handle();
+    let options = OpenOptions { force: true, lineage: Lineage(9) };
+    let (volume, report) = executor.run(open(&handle, offer(&left, &handle), options)).unwrap();
+    assert!(handle.now() > Nanos::from_secs(30) && report.given_up.is_empty());
+    executor.run(holds(&volume, PARTIAL));
+}
+
 /// Force that was meant for a missing member gave up ends of zones as well, and told nobody.
 #[test]
 fn a_start_by_force_lists_what_it_gives_up() {

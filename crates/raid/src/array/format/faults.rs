@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use zoneweave_zoned::Lba;
 
-use crate::array::format::bounds::{LBA_LIMIT, NUMBER_LIMIT};
+use crate::array::format::bounds::NUMBER_LIMIT;
 use crate::array::format::errors::MemberErrors;
 use crate::instrument::marks::{Mark, mark};
 use crate::scheme::MAX_COLUMNS;
@@ -134,8 +134,13 @@ impl Faults {
         {
             self.join(at);
         }
-        self.join_excess();
+        self.join_excess(0..0);
         false
+    }
+
+    /// Whether a block is known to be lost: of joined ranges, some blocks may not be.
+    pub(crate) fn is_known(&self, lba: Lba) -> bool {
+        !self.joined && self.is_listed(lba)
     }
 
     /// Whether a block is in a listed range.
@@ -157,7 +162,7 @@ impl Faults {
         let forgot = left != self.lost;
         self.lost = left;
         self.joined &= !self.lost.is_empty();
-        self.join_excess();
+        self.join_excess(blocks);
         forgot
     }
 
@@ -175,14 +180,20 @@ impl Faults {
             }
         }
         self.joined |= other.joined;
-        self.join_excess();
+        self.join_excess(0..0);
     }
 
-    /// Joins the closest of too many ranges.
-    fn join_excess(&mut self) {
+    /// Joins the closest of too many ranges, but not those on both sides of some blocks.
+    fn join_excess(&mut self, apart: Range<u64>) {
         while self.lost.len() > Self::RANGES_MOST {
             let gap = |at: &usize| self.lost[at + 1].lba.0 - self.lost[*at].end();
-            let closest = (0..self.lost.len() - 1).min_by_key(gap).expect("two ranges");
+            let is_over = |at: &usize| {
+                !apart.is_empty()
+                    && self.lost[*at].end() <= apart.start
+                    && apart.end <= self.lost[at + 1].lba.0
+            };
+            let pairs = (0..self.lost.len() - 1).filter(|at| !is_over(at));
+            let closest = pairs.min_by_key(gap).expect("three ranges");
             mark(Mark::LostRangesJoined);
             self.joined = true;
             self.join(closest);
@@ -225,8 +236,8 @@ impl Faults {
         bytes
     }
 
-    /// Decodes the faults of an array of so many members.
-    pub(crate) fn decode(bytes: &[u8], members: usize) -> Option<Self> {
+    /// Decodes the faults of an array of so many members, whose addresses end here.
+    pub(crate) fn decode(bytes: &[u8], members: usize, end: u64) -> Option<Self> {
         let (head, rest) = RawHead::ref_from_prefix(bytes).ok()?;
         let ranges = usize::from(head.ranges.get());
         if usize::from(head.members) != members || head.joined > 1 || ranges > Self::RANGES_MOST {
@@ -239,11 +250,11 @@ impl Faults {
         let mut behind = None;
         for raw in ranges {
             let (lba, blocks) = (raw.lba.get(), raw.blocks.get());
-            let end = lba.checked_add(blocks).filter(|end| *end <= LBA_LIMIT)?;
+            let next = lba.checked_add(blocks).filter(|next| *next <= end)?;
             if blocks == 0 || behind.is_some_and(|behind| lba <= behind) {
                 return None;
             }
-            behind = Some(end);
+            behind = Some(next);
             lost.push(LostRange { lba: Lba(lba), blocks });
         }
         Some(Self { errors: errors?, lost, joined: head.joined == 1 })
@@ -277,6 +288,7 @@ mod tests {
     use zoneweave_runtime::Random;
 
     use super::*;
+    use crate::array::format::bounds::LBA_LIMIT;
 
     fn lost(blocks: impl IntoIterator<Item = u64>) -> Faults {
         let mut faults = Faults::default();
@@ -297,7 +309,7 @@ mod tests {
             assert_eq!(listed.collect::<Vec<_>>(), expected.into_iter().collect::<Vec<_>>());
             assert!(faults.lost.is_sorted_by(|one, next| one.end() < next.lba.0));
             assert!(!faults.joined);
-            assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+            assert_eq!(Faults::decode(&faults.encode(), 0, LBA_LIMIT), Some(faults));
         }
     }
 
@@ -309,7 +321,7 @@ mod tests {
         assert!(!faults.lose(Lba(1003)), "it was not lost before");
         assert!(faults.joined && faults.lost.len() == 64);
         assert!((0..64).map(apart).chain([1003]).all(|lba| faults.lose(Lba(lba))));
-        assert_eq!(Faults::decode(&faults.encode(), 0), Some(faults));
+        assert_eq!(Faults::decode(&faults.encode(), 0, LBA_LIMIT), Some(faults));
     }
 
     #[test]
@@ -338,7 +350,20 @@ mod tests {
         assert!(faults.forget(321..322));
         assert!(faults.joined && faults.lost.len() == 64);
         assert!(faults.is_listed(Lba(320)) && faults.is_listed(Lba(322)));
+        assert!(!faults.is_listed(Lba(321)) && !faults.is_known(Lba(320)));
         assert!(faults.forget(0..640) && faults == Faults::default());
+    }
+
+    /// The blocks that were forgotten are not listed again, even if no two ranges are closer.
+    #[test]
+    fn what_was_forgotten_stays_off_the_list() {
+        let mut faults = lost((0..66).map(|at| at * 20));
+        assert!(faults.joined && faults.lost.len() == 64);
+        assert!(faults.is_listed(Lba(12)), "the first were joined");
+        assert!(faults.forget(10..20));
+        assert!((10..20).all(|lba| !faults.is_listed(Lba(lba))));
+        assert!((0..66).all(|at| faults.is_listed(Lba(at * 20))));
+        assert!(!faults.forget(10..20), "nothing is left to be forgotten");
     }
 
     #[test]
@@ -365,13 +390,13 @@ mod tests {
         let errors = MemberErrors { read: 1, write: 2, checksum: 3, repaired: 4, unrepairable: 5 };
         let faults = Faults { errors: vec![errors; 32], ..lost([3, 4, 9]) };
         let bytes = faults.encode();
-        assert_eq!(Faults::decode(&bytes, 32), Some(faults));
-        assert_eq!(Faults::decode(&bytes, 31), None);
-        assert!((0..bytes.len()).all(|end| Faults::decode(&bytes[..end], 32).is_none()));
+        assert_eq!(Faults::decode(&bytes, 32, LBA_LIMIT), Some(faults));
+        assert_eq!(Faults::decode(&bytes, 31, LBA_LIMIT), None);
+        assert!((0..bytes.len()).all(|end| Faults::decode(&bytes[..end], 32, LBA_LIMIT).is_none()));
         let with = |at: usize, byte| {
             let mut bytes = bytes.clone();
             bytes[at] = byte;
-            Faults::decode(&bytes, 32)
+            Faults::decode(&bytes, 32, LBA_LIMIT)
         };
         let ranges = 8 + 32 * 40;
         assert_eq!(with(3, 2), None, "neither joined nor not");

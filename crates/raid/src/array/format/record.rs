@@ -39,9 +39,6 @@ pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
     /// The mark of a member whose array is being destroyed.
     const DESTROYED: Self;
 
-    /// The kinds of its reports from [`FIRST_REPORT`] on.
-    const REPORTS: &'static [u8] = &[];
-
     /// Whether it is that mark.
     #[must_use]
     fn is_destroyed(&self) -> bool {
@@ -399,7 +396,8 @@ impl<B: VolumeBody> SuperblockRecord<B> {
             sequence_ceiling: Sequence(sequence_ceiling),
             segment_ceiling: SegmentId(segment_ceiling),
             body: match head.body_kind {
-                kind if kind >= FIRST_REPORT && !B::REPORTS.contains(&kind) => B::STATE,
+                // A report decides nothing, whatever a later build writes there.
+                kind @ FIRST_REPORT.. => B::decode(kind, body, &config).unwrap_or(B::STATE),
                 kind => B::decode(kind, body, &config)?,
             },
             config,

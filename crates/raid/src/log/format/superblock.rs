@@ -220,7 +220,7 @@ impl VolumeBody for RecordBody {
 
 /// Faults of this array and volume.
 fn decode_faults(bytes: &[u8], config: &ArrayConfig) -> Option<Faults> {
-    let faults = Faults::decode(bytes, config.scheme.columns())?;
+    let faults = Faults::decode(bytes, config.scheme.columns(), LBA_LIMIT)?;
     let end = faults.lost.last().map_or(0, |range| range.end());
     (end <= config.log().volume_blocks).then_some(faults)
 }

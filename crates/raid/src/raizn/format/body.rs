@@ -109,8 +109,6 @@ impl VolumeBody for ZonedBody {
     const STATE: Self = Self::State;
     const DESTROYED: Self = Self::Destroyed;
 
-    const REPORTS: &'static [u8] = &[FAULTS, SCRUBS];
-
     fn snapshot_end(records: u32) -> Self {
         Self::SnapshotEnd { records }
     }
@@ -238,9 +236,7 @@ impl VolumeBody for ZonedBody {
 fn decode_faults(bytes: &[u8], config: &ArrayConfig) -> Option<Faults> {
     let unit = config.zoned().unit_blocks;
     let layout = Layout::new(config.scheme, unit, config.zone_capacity, config.zones)?;
-    let faults = Faults::decode(bytes, config.scheme.columns())?;
-    let end = faults.lost.last().map_or(0, |range| range.end());
-    (end <= layout.first_of(layout.zones())).then_some(faults)
+    Faults::decode(bytes, config.scheme.columns(), layout.first_of(layout.zones()))
 }
 
 fn decode_rebuilt(bytes: &[u8], config: &ArrayConfig) -> Option<RebuiltZones> {

@@ -51,8 +51,8 @@ impl Core {
         &self,
         device: &dyn ZonedDevice,
         published: Mount,
-        mut patience: Patience,
     ) -> Result<LogScan, Status> {
+        let mut patience = Patience::default();
         loop {
             let scan = self.scan_log(device, published).await?;
             if scan.unread.is_none() || !patience.wait(&self.handle).await {

@@ -266,13 +266,12 @@ async fn recover(
     published: Mount,
     force: bool,
 ) -> Result<Vec<GivenUp>, OpenError> {
-    let mut gaps = Gaps::begin(force, core.handle.now());
-    let patience = gaps.patience;
+    let mut gaps = Gaps::begin(force);
     let members = core.state.borrow().array.writable_members();
     let mut reports: Vec<Option<Vec<ZoneInfo>>> = vec![None; core.layout.scheme().columns()];
     let mut logs: Vec<LogScan> = reports.iter().map(|_| LogScan::default()).collect();
     let scans = members.iter().map(|(column, device)| async move {
-        let scan = core.scan_log_in_tries(&**device, published, patience).await;
+        let scan = core.scan_log_in_tries(&**device, published).await;
         (*column, device, report(&**device).await, scan)
     });
     for (column, device, report, log) in futures_util::future::join_all(scans).await {

@@ -94,6 +94,7 @@ impl Core {
         logs: &[LogScan],
         gaps: &mut Gaps,
     ) -> Result<(ZoneTail, Readable), Unread> {
+        gaps.patience.of_next_part();
         loop {
             let tail = self.read_tail(zone, ends, logs).await;
             let readable = self.judge(&tail);
@@ -258,9 +259,16 @@ impl Core {
     fn enter(&self, tail: &ZoneTail, readable: Readable) -> Leftover {
         let layout = &self.layout;
         let mut state = self.state.borrow_mut();
+        let state = &mut *state;
         let logical = &mut state.logical[tail.zone as usize];
         let end = tail.finished.unwrap_or(readable.end);
         assert!(end <= layout.zone_blocks(), "zone {} ends at {end}", tail.zone);
+        // Blocks behind the end are gone, and the host writes others there without a reset.
+        let first = layout.first_of(tail.zone);
+        let cut = first + u64::from(end)..first + u64::from(layout.zone_blocks());
+        if !cut.is_empty() {
+            state.array.lost.forget(cut);
+        }
         logical.submitted = end;
         logical.completed = end;
         logical.persisted = end;

@@ -7,8 +7,8 @@ use zoneweave_zoned::Status;
 use crate::instrument::marks::{Mark, mark};
 use crate::scheme::Column;
 
-/// Total time of repeated reads of a start: as long as a drive may be without a path before it is
-/// lost.
+/// Time for which a read is repeated, and the total of the pauses before these reads: as long as a
+/// drive may be without a path before it is lost.
 const PATIENCE: Nanos = Nanos::from_secs(20);
 
 /// The first wait and the longest; each is twice the one before.
@@ -52,25 +52,41 @@ pub struct GivenUp {
     pub unread: Unread,
 }
 
-/// The time that is left to drives that give no answer.
+/// The time that is left to drives that give no answer. It runs from the first read that failed: a
+/// start of many zones takes minutes, and the last of them is not cut short for a moment's failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    until: Nanos,
-    wait: Nanos,
+    /// The end of the reads of one part.
+    until: Option<Nanos>,
+    /// The next pause.
+    pause: Nanos,
+    /// What is left for pauses of all parts.
+    left: Nanos,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { until: None, pause: WAIT_FIRST, left: PATIENCE }
+    }
 }
 
 impl Patience {
-    pub(crate) fn begin(now: Nanos) -> Self {
-        Self { until: now + PATIENCE, wait: WAIT_FIRST }
+    /// For reads of another part.
+    pub(crate) fn of_next_part(&mut self) {
+        *self = Self { left: self.left, ..Self::default() };
     }
 
     /// Waits before a read is repeated; `false` once there is no time left.
     pub(crate) async fn wait(&mut self, handle: &Handle) -> bool {
-        let is_left = handle.now() < self.until;
+        let now = handle.now();
+        let until = *self.until.get_or_insert(now + PATIENCE);
+        let is_left = now < until && self.left > Nanos(0);
         if is_left {
             mark(Mark::ZonedStartRepeated);
-            handle.sleep(self.wait).await;
-            self.wait = Nanos(self.wait.0 * 2).min(WAIT_MOST);
+            let pause = self.pause.min(self.left);
+            self.left = Nanos(self.left.0 - pause.0);
+            self.pause = Nanos(pause.0 * 2).min(WAIT_MOST);
+            handle.sleep(pause).await;
         }
         is_left
     }
@@ -85,8 +101,8 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    pub(crate) fn begin(force: bool, now: Nanos) -> Self {
-        Self { force, patience: Patience::begin(now), given_up: Vec::new() }
+    pub(crate) fn begin(force: bool) -> Self {
+        Self { force, patience: Patience::default(), given_up: Vec::new() }
     }
 
     /// Gives up what a zone may go on with.

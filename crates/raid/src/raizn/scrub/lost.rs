@@ -8,15 +8,25 @@
 
 use std::rc::Rc;
 
+use futures_util::future::join_all;
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
+use crate::array::format::faults::LostRange;
 use crate::array::format::numbers::Generation;
+use crate::array::format::record::MemberState;
 use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
-use crate::raizn::core::Core;
+use crate::raizn::core::{Core, State};
+use crate::raizn::read::Reader;
 use crate::raizn::scrub::Again;
 use crate::raizn::stripe::Block;
 use crate::scheme::{Column, ColumnSet, Role, StripeId};
+
+/// Blocks that are looked at again after an order to clear the faults, and the time for that: such
+/// an order has an answer soon, also on failing media.
+const LISTED_AGAIN_MOST: u64 = 4096;
+const LISTED_AGAIN_FOR: Nanos = Nanos::from_secs(10);
 
 /// A place of a stripe, as the drives have answered.
 struct Answers {
@@ -36,7 +46,7 @@ impl Core {
     /// Lists a block that was neither read nor rebuilt, if it is lost, and those that are lost with
     /// it. Returns whether it is.
     pub(crate) async fn list_if_lost(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> bool {
-        if self.is_listed(zone, column, at) {
+        if self.is_known(zone, column, at) {
             return true;
         }
         let generation = self.generation_of(zone);
@@ -72,13 +82,35 @@ impl Core {
         Lba(layout.first_of(zone) + u64::from(block))
     }
 
-    fn is_listed(&self, zone: u32, column: Column, at: u32) -> bool {
+    fn is_known(&self, zone: u32, column: Column, at: u32) -> bool {
         let address = self.address(zone, column, at);
-        address.is_some_and(|lba| self.state.borrow().array.lost.is_listed(lba))
+        address.is_some_and(|lba| self.state.borrow().array.lost.is_known(lba))
     }
 
-    /// Reads all blocks of a place; `None` if a drive gives no answer, or if the place has no
-    /// parity in its place yet: then its data is in memory.
+    /// Lists those of some blocks that are still lost: an order to clear the faults brings no data
+    /// back.
+    pub(crate) async fn list_again(self: &Rc<Self>, ranges: Vec<LostRange>) {
+        let until = self.handle.now() + LISTED_AGAIN_FOR;
+        let size = u64::from(self.layout.zone_size());
+        let blocks = ranges.into_iter().flat_map(|range| range.lba.0..range.end());
+        for lba in blocks.take(usize::try_from(LISTED_AGAIN_MOST).expect("few")) {
+            let number = |number: u64| u32::try_from(number).expect("a zone, or a block of it");
+            let (zone, block) = (number(lba / size), number(lba % size));
+            let reader = Reader::begin(self, zone);
+            if self.handle.now() >= until || self.resets_before_ended(&reader).await.is_err() {
+                return;
+            }
+            // Of joined ranges, some blocks may not be lost, nor written.
+            if block < self.state.borrow().logical[zone as usize].completed {
+                let place = self.layout.place(zone, block);
+                let _is_lost = self.list_if_lost(zone, place.column, place.at).await;
+            }
+        }
+    }
+
+    /// Reads all blocks of a place; `None` if a drive gives no answer, or is being rebuilt and may
+    /// have the block soon, or if the place has no parity in its place yet: then its data is in
+    /// memory.
     async fn ask_all(self: &Rc<Self>, zone: u32, at: u32) -> Option<Answers> {
         let layout = &self.layout;
         let stripe = layout.stripe_at(at);
@@ -86,30 +118,39 @@ impl Core {
             let state = self.state.borrow();
             let logical = &state.logical[zone as usize];
             let is_finished = logical.record.finished.is_some() && !logical.blocked;
-            (logical.completed, is_finished, state.lost_columns(zone))
+            (logical.completed, is_finished, settled_columns(&state, zone)?)
         };
         let rest = completed.saturating_sub(layout.stripe_start(stripe));
         if rest < layout.stripe_blocks() && !is_finished {
             return None;
         }
         let within = at - layout.row_start(stripe);
-        let roles = (0..layout.scheme().columns()).map(Role::of);
-        let (mut damaged, mut chunks) = (ColumnSet::default(), Vec::new());
-        for role in roles {
-            let column = layout.column_of(zone, stripe, role);
+        let roles = || (0..layout.scheme().columns()).map(Role::of);
+        let column_of = |role| layout.column_of(zone, stripe, role);
+        let reads = roles().map(|role| async move {
             let is_behind = layout.scheme().is_data(role) && layout.in_stripe(role, within) >= rest;
-            chunks.push(match is_behind {
-                true => Some(Block { data: zero_blocks(BlockCount(1)), sum: 0 }),
-                false if absent.contains(column) => None,
-                false => match self.read_again(zone, column, at).await {
-                    Again::Sound(block) => Some(block),
-                    Again::Damaged | Again::Offline => {
-                        damaged = damaged.with(column);
-                        None
-                    }
-                    Again::Unread => return None,
-                },
+            let zeros = || Block { data: zero_blocks(BlockCount(1)), sum: 0 };
+            match (is_behind, absent.contains(column_of(role))) {
+                (true, _) => Some(Again::Sound(zeros())),
+                (false, true) => None,
+                (false, false) => Some(self.read_again(zone, column_of(role), at).await),
+            }
+        });
+        let answers = join_all(reads).await;
+        let (mut damaged, mut chunks) = (ColumnSet::default(), Vec::new());
+        for (role, answer) in roles().zip(answers) {
+            chunks.push(match answer {
+                Some(Again::Sound(block)) => Some(block),
+                Some(Again::Damaged | Again::Offline) => {
+                    damaged = damaged.with(column_of(role));
+                    None
+                }
+                Some(Again::Unread) => return None,
+                None => None,
             });
+        }
+        if settled_columns(&self.state.borrow(), zone) != Some(absent) {
+            return None;
         }
         Some(Answers { zone, stripe, within, absent, damaged, chunks })
     }
@@ -150,4 +191,14 @@ impl Core {
             self.schedule_fault_record();
         }
     }
+}
+
+/// The members without their column of a zone; `None` if one of them is about to have it.
+fn settled_columns(state: &State, zone: u32) -> Option<ColumnSet> {
+    let lost = state.lost_columns(zone);
+    let member = |column: Column| &state.array.members[column.index()];
+    let is_rebuilt = |column| {
+        member(column).device.is_some() && member(column).entry.state == MemberState::Rebuilding
+    };
+    lost.iter().all(|column| !is_rebuilt(column)).then_some(lost)
 }

@@ -66,6 +66,22 @@ struct Batch {
     columns: Vec<Vec<Option<Block>>>,
 }
 
+impl Batch {
+    /// By row: the members without a block there.
+    fn missing(&self) -> Vec<ColumnSet> {
+        let rows = self.columns.iter().map(Vec::len).max().unwrap_or(0);
+        let mut missing = vec![self.lost; rows];
+        for (column, blocks) in self.columns.iter().enumerate() {
+            for (missing, block) in missing.iter_mut().zip(blocks) {
+                if block.is_none() {
+                    *missing = missing.with(Column::of(column));
+                }
+            }
+        }
+        missing
+    }
+}
+
 /// A block that was not read or did not verify, after another look.
 enum Again {
     /// It is there: the failure has passed.
@@ -171,6 +187,7 @@ impl Core {
         let Some(mut batch) = self.read_batch(zone, first).await else { return Ok(None) };
         let start = self.layout.row_start(StripeId(batch.stripes.start));
         let mut clean = vec![true; batch.stripes.len()];
+        let missing = batch.missing();
         for column in self.layout.scheme().iter().filter(|column| !batch.lost.contains(*column)) {
             for (at, block) in (start..).zip(&mut batch.columns[column.index()]) {
                 if block.is_none() {
@@ -179,7 +196,8 @@ impl Core {
                     if self.scrub.is_stopping() {
                         return Ok(Some(first));
                     }
-                    *block = self.look_again(scrub, column, at).await?;
+                    let missing = missing[(at - start) as usize];
+                    *block = self.look_again(scrub, column, at, missing).await?;
                 }
                 let stripe = self.layout.stripe_at(at).0 - batch.stripes.start;
                 clean[stripe as usize] &= block.is_some();
@@ -244,11 +262,13 @@ impl Core {
     }
 
     /// Reads a block once more, and repairs it if it is damaged. Returns it if it is sound.
+    /// `missing` are the members whose blocks of the place were not read.
     async fn look_again(
         self: &Rc<Self>,
         scrub: &mut ZoneScrub<'_>,
         column: Column,
         at: u32,
+        missing: ColumnSet,
     ) -> Result<Option<Block>, StopReason> {
         match self.read_again(scrub.zone, column, at).await {
             Again::Sound(block) => {
@@ -261,7 +281,12 @@ impl Core {
             }
             Again::Offline => {
                 scrub.report.damaged += 1;
-                scrub.report.left += 1;
+                let can_rebuild = self.layout.scheme().survives(missing)
+                    || self.rebuilt(scrub.zone, column, at).await.is_some();
+                match can_rebuild {
+                    true => scrub.report.left += 1,
+                    false => self.count_lost(scrub, column, at).await,
+                }
             }
             Again::Unread => self.count_failed_read(scrub, column),
         }
@@ -307,13 +332,7 @@ impl Core {
         at: u32,
     ) -> Result<(), StopReason> {
         let Some(block) = self.rebuilt(scrub.zone, column, at).await else {
-            match self.list_if_lost(scrub.zone, column, at).await {
-                true => {
-                    mark(Mark::ZonedScrubLost);
-                    scrub.report.unrepairable += 1;
-                }
-                false => self.count_failed_read(scrub, column),
-            }
+            self.count_lost(scrub, column, at).await;
             return Ok(());
         };
         match self.relocate_damaged(scrub.zone, column, at, block).await? {
@@ -330,6 +349,17 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Counts a block that was not rebuilt, and lists what is lost.
+    async fn count_lost(self: &Rc<Self>, scrub: &mut ZoneScrub<'_>, column: Column, at: u32) {
+        match self.list_if_lost(scrub.zone, column, at).await {
+            true => {
+                mark(Mark::ZonedScrubLost);
+                scrub.report.unrepairable += 1;
+            }
+            false => self.count_failed_read(scrub, column),
+        }
     }
 
     /// A block of a column, from the others; a failed read of these is repeated.

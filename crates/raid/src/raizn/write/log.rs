@@ -30,7 +30,7 @@ impl Core {
                         log.checkpoint.clear();
                         log.writing = false;
                         drop(state);
-                        self.written(dropped.into_iter().filter_map(|record| record.operation));
+                        self.end_records(dropped.into());
                         self.changed.open();
                         return;
                     }
