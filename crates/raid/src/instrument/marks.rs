@@ -618,6 +618,8 @@ marks! {
     HoleWritten = "rebuild.hole_written",
     /// A rebuild waits because it would write more than it may.
     RebuildThrottled = "rebuild.throttled",
+    /// A relocation that a rebuild makes is slowed down to its limit.
+    RelocationPaced = "rebuild.relocation_paced",
     /// A start without a member serves reads with decisions that are not on media.
     StartUnpublished = "recovery.unpublished",
     /// The first change makes them durable, with the eviction.

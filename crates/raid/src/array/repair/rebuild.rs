@@ -219,6 +219,16 @@ pub(crate) async fn throttle<V: RebuildUnits>(
     device: &Rc<dyn ZonedDevice>,
     written: BlockCount,
 ) {
+    // Evicting the drive does not wait for a slow rebuild.
+    throttle_while(volume, written, || volume.is_of_member(column, device)).await;
+}
+
+/// Throttles work of a rebuild after it has written so much to a drive, as long as it goes on.
+pub(crate) async fn throttle_while<V: RebuildUnits>(
+    volume: &Rc<V>,
+    written: BlockCount,
+    goes_on: impl Fn() -> bool,
+) {
     let Some(limit) = volume.rebuild_state().limit.get() else { return };
     mark(Mark::RebuildThrottled);
     let bytes = written.data_bytes() as u128;
@@ -227,9 +237,8 @@ pub(crate) async fn throttle<V: RebuildUnits>(
     // Unused bandwidth is not saved up.
     let due = volume.rebuild_state().due.get().max(volume.handle().now()) + takes;
     volume.rebuild_state().due.set(due);
-    // Neither closing the volume nor evicting the drive waits for a slow rebuild.
-    let goes_on = || !volume.is_closing() && volume.is_of_member(column, device);
-    while goes_on() && volume.handle().now() < due {
+    // Closing the volume does not wait either.
+    while goes_on() && !volume.is_closing() && volume.handle().now() < due {
         let slice = volume.handle().now() + THROTTLED_AT_A_TIME;
         volume.handle().sleep_until(due.min(slice)).await;
     }

@@ -8,8 +8,9 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::FutureExt;
-use zoneweave_zoned::Lba;
+use zoneweave_zoned::{BlockCount, Lba};
 
+use crate::array::repair::rebuild::throttle_while;
 use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::pending::TicketReceiver;
 use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
@@ -24,12 +25,14 @@ use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
 use crate::log::index::steps::step_of;
 use crate::log::read::retry::read_for_good;
 use crate::log::segment::scan::{ListedBlock, span_entries};
+use crate::log::segment::table::Segment;
 use crate::log::segment::verify::FoundBlock;
 
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
 use crate::log::reclaim::relocate::pending::{pending_of, pending_or_lost, queue_blocks};
+use crate::log::reclaim::space::Need;
 use crate::log::segment::pin::Pin;
 use crate::scheme::Column;
 
@@ -166,6 +169,8 @@ async fn live_blocks(core: &Rc<Core>, listed: &[ListedBlock]) -> Option<Vec<List
 /// cost the space that relocation is to gain.
 struct Mover {
     core: Rc<Core>,
+    /// The segment.
+    slot: SegmentSlot,
     waiting: VecDeque<ListedBlock>,
     batch: usize,
     /// Blocks of a stripe: a smaller batch would be padded.
@@ -218,6 +223,7 @@ impl Mover {
         assert!(0 < stripe && stripe <= batch, "batches of {batch} blocks for stripes of {stripe}");
         let mut mover = Self {
             core: core.clone(),
+            slot,
             waiting: VecDeque::new(),
             batch,
             stripe,
@@ -351,8 +357,35 @@ impl Mover {
                 }
             };
         }
+        let going_on = going_on && self.pace(data).await;
         self.queues(true);
         going_on
+    }
+
+    /// While a member is rebuilt, a segment that is relocated at any cost counts as part of that:
+    /// most are the open ones, which lack the new column. Its blocks are spread over the data
+    /// columns. Where space is needed, it is not slowed down: users would wait for it.
+    async fn pace(&mut self, blocks: usize) -> bool {
+        let (core, slot) = (self.core.clone(), self.slot);
+        let is_paced = || {
+            let state = core.state.borrow();
+            let is_to_go = state.segments.get(slot).is_some_and(Segment::is_to_go);
+            let is_needed = !state.has_plenty() || state.need_of_space() != Need::Nothing;
+            is_to_go && core.rebuild.progress.get().is_some() && !is_needed
+        };
+        if core.rebuild.limit.get().is_none() || !is_paced() {
+            return true;
+        }
+        self.queues(false);
+        // No page stays pinned meanwhile.
+        if self.pages.is_some() && !self.wait_all().await {
+            return false;
+        }
+        let data = core.state.borrow().array.scheme().data();
+        let of_a_drive = u32::try_from(blocks.div_ceil(data)).expect("a batch is small");
+        mark(Mark::RelocationPaced);
+        throttle_while(&core, BlockCount(of_a_drive), is_paced).await;
+        true
     }
 
     /// Waits for the first batch while later ones fill its stripes. Batches that end because of
