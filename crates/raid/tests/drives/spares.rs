@@ -125,6 +125,31 @@ fn a_spare_that_fails_is_let_go_and_one_that_is_too_small_refused() {
     });
 }
 
+/// The slot was said to have lost its drive for the reason for which the spare failed.
+#[test]
+fn a_slot_keeps_its_reason_when_a_spare_fails_in_it() {
+    let shape = Shape { zones: 14, volume_blocks: Some(90), ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(5));
+    let (broken, broken_uuid) = spare(&shape, 2);
+    let refused = Selector::next(CommandKind::Write).always();
+    broken.inject(refused, FaultAction::Fail(Status::WriteFault));
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.drive_lost(3, "pulled").unwrap();
+        volume.add_spare(broken.attach(handle), broken_uuid).unwrap();
+        while volume.status().spares.taken.is_empty() {
+            handle.sleep(Nanos::from_millis(1)).await;
+        }
+        handle.sleep(Nanos::from_millis(5)).await;
+        let status = volume.status();
+        assert_eq!(status.members[3].reason.as_deref(), Some("pulled"));
+        let taken = &status.spares.taken[0];
+        assert_eq!(taken.state, SpareState::GivenUp);
+        assert!(taken.reason.as_deref().is_some_and(|reason| reason.contains("failed")));
+        put_all(volume, BLOCKS, 2).await;
+    });
+}
+
 /// The request referred to the drive that had failed: the spare is not taken out again.
 #[test]
 fn a_replacement_that_comes_after_a_spare_is_refused() {

@@ -56,13 +56,27 @@ async fn keep(core: Rc<Core>) {
         let spare = core.spares.borrow_mut().take(column);
         let (device, uuid) = spare.expect("there is no vacancy without a spare");
         mark(Mark::SpareTaken);
+        let reason = core.state.borrow().array.members[column.index()].failure.clone();
         let outcome = seat(&core, column, device, uuid).await;
         let given_up = outcome.is_err();
+        if given_up {
+            // The spare has a reason of its own.
+            keep_reason(&core, column, reason);
+        }
         core.spares.borrow_mut().note(outcome.map_err(|error| error.to_string()));
         if given_up {
             mark(Mark::SpareGivenUp);
             core.handle.yield_now().await;
         }
+    }
+}
+
+/// A slot that is vacant again has lost its drive for the reason that it had before.
+fn keep_reason(core: &Core, column: Column, reason: Option<String>) {
+    let mut state = core.state.borrow_mut();
+    let member = &mut state.array.members[column.index()];
+    if member.device.is_none() && reason.is_some() {
+        member.failure = reason;
     }
 }
 
