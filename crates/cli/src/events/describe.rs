@@ -25,6 +25,8 @@ impl What {
             Self::JobBegan { .. }
             | Self::DriveOffline { .. }
             | Self::FaultsCleared
+            | Self::SpareAdded { .. }
+            | Self::SpareRemoved { .. }
             | Self::ReclaimEased => Level::Notice,
             Self::Health { to, .. } => of_health(*to),
             Self::Member { state, .. } => match state {
@@ -68,6 +70,8 @@ impl What {
             Self::JobProgress { .. } => "job-progress",
             Self::JobEnded { .. } => "job-ended",
             Self::DriveOffline { .. } => "drive-offline",
+            Self::SpareAdded { .. } => "spare-added",
+            Self::SpareRemoved { .. } => "spare-removed",
             Self::SpareTaken { .. } => "spare-taken",
             Self::SpareUnusable { .. } => "spare-unusable",
             Self::Filled { .. } => "filled",
@@ -134,6 +138,8 @@ impl fmt::Display for What {
                 write!(f, "{}: {} % done", job.word(), progress.percent())
             }
             Self::DriveOffline { place } => write!(f, "{place}: taken offline"),
+            Self::SpareAdded { drive } => write!(f, "{drive} is a spare now"),
+            Self::SpareRemoved { drive } => write!(f, "{drive} is no spare any more"),
             Self::SpareTaken { slot, drive } => {
                 write!(f, "slot {slot}: replaced by the spare {drive}")
             }

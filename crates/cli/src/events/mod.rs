@@ -101,6 +101,10 @@ pub(crate) enum What {
     JobEnded { job: JobKind, place: Option<Place>, phase: JobPhase, detail: String },
     /// A drive was closed, to be put back.
     DriveOffline { place: Place },
+    /// An operator has added a hot spare.
+    SpareAdded { drive: String },
+    /// An operator has taken a hot spare back.
+    SpareRemoved { drive: String },
     /// A hot spare replaces a member.
     SpareTaken { slot: u8, drive: String },
     /// A hot spare is of no use.

@@ -54,6 +54,8 @@ fn a_spare_is_given_back_and_others_are_refused() {
     place.run("drive wipe d/drive4").exits(0).says("is blank");
     place.run("array fail d/drive0 --slot 2").exits(0);
     assert_eq!(status(&place)["health"], "degraded");
+    let events = place.run("events d/drive0").exits(0);
+    events.says("d/drive4 is a spare now").says("d/drive4 is no spare any more");
     server.stop();
     let place = Place::new();
     place.run("emu create d --drives 5 --zones 16 --zone-capacity 4MiB").exits(0);

@@ -90,7 +90,10 @@ impl Service {
         let zones = zones.map_err(|status| CliError::DriveFailed { label, status })?;
         check_fit(&self.config, &named, &zones)?;
         check_space(&named, &zones)?;
-        self.keep_spare(named)
+        let drive = named.label.clone();
+        self.keep_spare(named)?;
+        self.note(What::SpareAdded { drive });
+        Ok(())
     }
 
     /// Refuses a drive that is a member in service, or a spare already.
@@ -118,10 +121,12 @@ impl Service {
             spares[at].member != MemberUuid::default(),
             "a spare that was refused does not wait"
         );
-        match self.volume.remove_spare(spares[at].member) {
-            true => drop(spares.remove(at)),
-            false => return Err(none().into()),
+        if !self.volume.remove_spare(spares[at].member) {
+            return Err(none().into());
         }
+        let drive = spares.remove(at).label;
+        drop(spares);
+        self.note(What::SpareRemoved { drive });
         Ok(())
     }
 
