@@ -250,7 +250,8 @@ fn a_named_drive_that_cannot_be_opened_refuses_the_start() {
     server.stop();
     let server = place.serve(&format!("{MEMBERS} --without any"));
     assert!(server.stop().contains("d/drive3 does not exist"));
-    place.run(&format!("serve nbd {MEMBERS} --socket unix:s.sock --without x")).exits(3);
+    let mistyped = format!("serve nbd {MEMBERS} --socket unix:s.sock --without x");
+    place.run(&mistyped).exits(2).complains("x is none of the drives given");
 }
 
 /// The administrative commands start the array too.

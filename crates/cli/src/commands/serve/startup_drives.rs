@@ -28,7 +28,7 @@ const LOOKING: Nanos = Nanos::from_millis(100);
 /// The drives to start with.
 ///
 /// # Errors
-/// If no drive is left, or a signal ends the wait.
+/// If no drive is left, one to be left out is none of them, or a signal ends the wait.
 pub(super) fn startup_drives(
     stop: &Stop<'_>,
     request: &Served,
@@ -36,6 +36,9 @@ pub(super) fn startup_drives(
 ) -> Result<Vec<PathBuf>, CliError> {
     let left_out = |path: &&PathBuf| request.without.iter().any(|other| same_file(path, other));
     let mut search = request.by_name.search();
+    if search.is_none() {
+        refuse_unknown(request)?;
+    }
     let mut drives = match &mut search {
         Some(search) => search.next(stop.session)?,
         None => request.drives.clone(),
@@ -84,6 +87,21 @@ pub(super) fn startup_drives(
         (true, None) => Err(CliError::NoArray),
         (true, Some(search)) => Err(CliError::NoSuchArray { array: search.array().to_owned() }),
     }
+}
+
+/// Refuses a drive to be left out that was not given: by a mistake in typing, the drive that was
+/// meant would be served. One that exists may be found while the start waits.
+fn refuse_unknown(request: &Served) -> Result<(), CliError> {
+    let is_known = |path: &PathBuf| {
+        path == Path::new("any")
+            || request.drives.iter().any(|drive| same_file(drive, path))
+            || !request.wait.is_zero() && path.exists()
+    };
+    let unknown = request.without.iter().find(|path| !is_known(path));
+    unknown.map_or(Ok(()), |path| {
+        let problem = format!("{} is none of the drives given", path.display());
+        Err(CliError::Usage { option: "without", problem })
+    })
 }
 
 /// The newest record of a drive.
