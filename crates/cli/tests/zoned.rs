@@ -51,6 +51,29 @@ fn report(place: &Place, options: &str) -> Vec<serde_json::Value> {
     report.document("zoned-report")["zones"].as_array().unwrap().clone()
 }
 
+/// Each command starts the volume, which writes. Those with a zone that does not exist did as well.
+#[test]
+fn a_command_to_a_zone_that_does_not_exist_writes_nothing() {
+    let place = with_volume("");
+    fed(&place, &format!("zoned write {DRIVES} --zone 2"), &blocks(3, 1)).exits(0);
+    let media = || -> Vec<_> {
+        DRIVES.split(' ').map(|drive| fs::read(place.path(drive)).unwrap()).collect()
+    };
+    let before = media();
+    for words in [
+        "finish --zone 2 --zone 99",
+        "reset --zone 99",
+        "read --zone 99",
+        "write --zone 99",
+        "append --zone 99",
+        "report --from 99",
+    ] {
+        let (verb, rest) = words.split_once(' ').unwrap();
+        fed(&place, &format!("zoned {verb} {DRIVES} {rest}"), &blocks(1, 2)).exits(1);
+        assert!(media() == before, "{words}");
+    }
+}
+
 #[test]
 fn data_written_to_zones_is_read_back_in_later_commands() {
     let place = with_volume("");

@@ -87,7 +87,7 @@ struct Place {
 }
 
 pub(super) fn read(request: &Read, output: &Output) -> Result<Exit, CliError> {
-    request.volume.run(output, async |volume| {
+    request.volume.run(&[request.zone], output, async |volume| {
         let zone = known(volume, request.zone)?;
         let written = write_pointer(volume, zone).await?;
         let length = request.length.unwrap_or(written.saturating_sub(request.at));
@@ -128,7 +128,7 @@ fn refused(volume: &dyn ZonedDevice, block: ZoneAddress, status: Status) -> CliE
 }
 
 pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> {
-    let written = request.volume.run(output, async |volume| {
+    let written = request.volume.run(&[request.zone], output, async |volume| {
         let zone = known(volume, request.zone)?;
         let start = write_pointer(volume, zone).await?;
         if request.at.is_some_and(|at| at != start) {
@@ -156,7 +156,7 @@ pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> 
 
 pub(super) fn append(request: &Append, output: &Output) -> Result<Exit, CliError> {
     let mut appends = Vec::new();
-    let done = request.volume.run(output, async |volume| {
+    let done = request.volume.run(&[request.zone], output, async |volume| {
         let zone = known(volume, request.zone)?;
         let most = piece_blocks(volume).min(volume.geometry().append_limit.0);
         while let Some(payload) = next_piece(most)? {

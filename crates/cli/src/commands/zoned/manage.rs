@@ -33,7 +33,7 @@ pub(super) fn run(request: &Zones, action: ZoneAction, output: &Output) -> Resul
     match action {
         // Zones that a start finds open are closed, as after a power loss of a drive.
         ZoneAction::Open | ZoneAction::Close => request.volume.run_served(work)?,
-        _ => request.volume.run(output, work)?,
+        _ => request.volume.run(&request.zone, output, work)?,
     }
     let changed = Changed { zones: (!request.all).then(|| request.zone.clone()) };
     let (kind, word) = match action {

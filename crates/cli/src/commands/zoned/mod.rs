@@ -10,7 +10,7 @@ mod report;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZonedDevice};
+use zoneweave_zoned::{Geometry, Status, ZoneAction, ZoneId, ZonedDevice};
 
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -61,13 +61,14 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
 }
 
 impl Target {
-    /// Runs work on the volume: of its server, or started for this.
+    /// Runs work on these zones of the volume: of its server, or started for this.
     ///
     /// # Errors
-    /// If the drives have no zoned volume, the server does not answer, members are missing, or the
-    /// work fails.
+    /// If the drives have no zoned volume, or it has no such zone, the server does not answer,
+    /// members are missing, or the work fails.
     fn run<T>(
         &self,
+        zones: &[u32],
         output: &Output,
         work: impl AsyncFnOnce(&dyn ZonedDevice) -> Result<T, CliError>,
     ) -> Result<T, CliError> {
@@ -77,6 +78,9 @@ impl Target {
             let volume = RemoteVolume::new(client)?;
             return volume.outcome(session.executor.run(work(&volume)));
         }
+        // A start writes to the drives, which a mistake is not worth.
+        let geometry = found.geometry()?;
+        zones.iter().try_for_each(|zone| zone_of(&geometry, *zone).map(drop))?;
         let volume = start_whole(&session, &self.drives, &found, None, output)?;
         session.executor.run(async {
             let done = work(&volume).await;
@@ -103,7 +107,11 @@ impl Target {
 
 /// Checks that the volume has a zone.
 fn known(volume: &dyn ZonedDevice, zone: u32) -> Result<ZoneId, CliError> {
-    match zone < volume.geometry().zones {
+    zone_of(volume.geometry(), zone)
+}
+
+fn zone_of(geometry: &Geometry, zone: u32) -> Result<ZoneId, CliError> {
+    match zone < geometry.zones {
         true => Ok(ZoneId(zone)),
         false => Err(CliError::Zone { zone: ZoneId(zone), status: Status::LbaOutOfRange }),
     }

@@ -56,7 +56,8 @@ struct Zone {
 }
 
 pub(super) fn run(request: &Report, output: &Output) -> Result<Exit, CliError> {
-    let zones = request.volume.run(output, async |volume| list(volume, request).await)?;
+    let zones =
+        request.volume.run(&[request.from], output, async |volume| list(volume, request).await)?;
     output.result("zoned-report", &zones, |output| {
         let row = |zone: &Zone| {
             vec![
