@@ -13,6 +13,7 @@ use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_runtime::{Gate, Handle, Nanos, Permit, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
+use self::silent::Silent;
 use super::service::remote_result;
 use super::stop::{Stopping, ask_to_stop};
 use super::zones::DATA_BLOCKS;
@@ -26,7 +27,9 @@ use crate::job::Job;
 use crate::status::ArrayStatus;
 use crate::wait::until;
 
-/// Clients served at once; more wait in the kernel.
+mod silent;
+
+/// Clients served at once; more wait in the kernel, or take the places of silent ones.
 const CONNECTIONS: u64 = 32;
 
 /// Commands to zones at once. Their work goes on if a client disconnects, so these count as well:
@@ -102,6 +105,7 @@ impl ControlSocket {
             starting: Rc::new(starting),
             service: service.clone(),
             places: Semaphore::new(CONNECTIONS),
+            silent: Silent::default(),
             work: Work::new(),
         };
         let closed = closing.clone();
@@ -130,6 +134,7 @@ struct Connections {
     starting: Rc<Starting>,
     service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     places: Semaphore,
+    silent: Silent,
     work: Work,
 }
 
@@ -165,7 +170,6 @@ impl Work {
 impl Connections {
     async fn listen(self, listener: Listener) {
         loop {
-            let place = self.places.acquire().await;
             let accepted = self.ring.accept(listener.socket()).await;
             let admitted = accepted.and_then(|socket| {
                 listener.prepare(&socket)?;
@@ -173,6 +177,7 @@ impl Connections {
             });
             match admitted {
                 Ok(socket) => {
+                    let place = self.place().await;
                     let connection = Connection::new(&self, socket);
                     self.handle.spawn("control connection", async move {
                         // If the client disconnects, its request still completes.
@@ -185,6 +190,15 @@ impl Connections {
             }
         }
     }
+
+    /// A place for a new client: a free one, or that of the oldest silent connection.
+    async fn place(&self) -> Permit {
+        if let Some(place) = self.places.try_acquire() {
+            return place;
+        }
+        self.silent.end_oldest();
+        self.places.acquire().await
+    }
 }
 
 struct Connection {
@@ -193,6 +207,7 @@ struct Connection {
     starting: Rc<Starting>,
     service: Rc<OnceCell<Rc<dyn ServedArray>>>,
     socket: Descriptor,
+    silent: Silent,
     work: Work,
 }
 
@@ -204,6 +219,7 @@ impl Connection {
             starting: connections.starting.clone(),
             service: connections.service.clone(),
             socket: Rc::new(socket),
+            silent: connections.silent.clone(),
             work: connections.work.clone(),
         }
     }
@@ -212,7 +228,8 @@ impl Connection {
         let service = self.service.get();
         let drives = service.map_or_else(|| self.starting.drives.clone(), |it| it.drives());
         self.send(&Response::Hello { version: PROTOCOL_VERSION, drives }).await?;
-        let received = until(self.handle.sleep(REQUEST_TIME), self.receive()).await;
+        let receiving = until(self.handle.sleep(REQUEST_TIME), self.receive());
+        let received = self.silent.request(receiving).await.flatten();
         let Some((line, begun)) = received.transpose()?.flatten() else { return Ok(()) };
         let request: Request = match serde_json::from_slice(&line) {
             Ok(request) => request,

@@ -102,3 +102,18 @@ fn copies_strangers_and_silent_servers_are_not_stopped() {
     place.run("array stop d/drive0").exits(0);
     server.ends();
 }
+
+/// Each held its place for ten seconds, and 32 of them kept all verbs out.
+#[test]
+fn clients_that_say_nothing_keep_nobody_out() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let sockets = std::fs::read_dir(place.path("run")).unwrap().map(|entry| entry.unwrap().path());
+    let socket = sockets.into_iter().find(|path| path.extension().is_some_and(|it| it == "sock"));
+    let socket = socket.expect("a server has a control socket");
+    let silent: Vec<_> = (0..40).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    place.run("array status d/drive0 --check").exits(0);
+    place.run("array stop vol0").exits(0);
+    server.ends();
+    drop(silent);
+}
