@@ -3,10 +3,12 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rustix::io::Errno;
+use zoneweave_linux::try_connect;
 
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
@@ -83,7 +85,8 @@ fn remove_stale(path: &Path) -> Result<(), CliError> {
     let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
     let problem = if !found.file_type().is_socket() {
         "exists, and is no socket: give another path"
-    } else if UnixStream::connect(path).is_ok() {
+    } else if matches!(try_connect(path), Ok(_) | Err(Errno::AGAIN)) {
+        // A queue that is full belongs to a process that does not accept.
         "is in use: another process listens there"
     } else {
         let failed = |error| CliError::System { action: "remove an old socket", error };

@@ -9,7 +9,7 @@
 //! descriptors of the server; its output goes to the server's standard error. A failure is a
 //! message of the server.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -75,14 +75,32 @@ impl Drop for Hook {
     }
 }
 
+/// The file of a program; a name without a slash is looked for in PATH, as a shell does.
+///
 /// # Errors
-/// If the program is no file. A name without a slash is looked for in PATH by the system.
+/// If there is no such file, or this user may not run it: the first event would be lost.
 fn find(program: &Path) -> Result<PathBuf, CliError> {
-    if program.components().count() == 1 && !program.is_file() {
-        return Ok(program.to_owned());
+    let failed = |error| CliError::EventProgram { path: program.to_owned(), error };
+    let is_name = program.components().count() == 1 && !program.is_file();
+    let found = match is_name {
+        true => std::env::var_os("PATH")
+            .iter()
+            .flat_map(std::env::split_paths)
+            .map(|folder| folder.join(program))
+            .find(|path| check_runs(path).is_ok())
+            .ok_or_else(|| ErrorKind::NotFound.into()),
+        false => program.canonicalize().and_then(|path| check_runs(&path).map(|()| path)),
+    };
+    found.map_err(failed)
+}
+
+/// # Errors
+/// If the path is no file that this user may run.
+fn check_runs(path: &Path) -> io::Result<()> {
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
     }
-    let found = program.canonicalize();
-    found.map_err(|error| CliError::EventProgram { path: program.to_owned(), error })
+    Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
 }
 
 /// Runs the program for an event, before which it has missed others; the error says why it failed.

@@ -111,6 +111,9 @@ fn a_zoned_volume_and_shards_have_events() {
     let listed = place.run("events d/drive0 --json").exits(0).document("events");
     assert_eq!(events(&listed), ["started", "member", "health"]);
     server.stop();
-    let refused = place.run("serve zoned d/drive0 --on-event ./gone");
-    refused.exits(1).complains("--on-event");
+    std::fs::write(place.path("text"), "no program").unwrap();
+    for program in ["./gone", "./text", "./d", "no-such-program"] {
+        let refused = place.run(&format!("serve zoned d/drive0 --on-event {program}"));
+        refused.exits(1).complains("--on-event");
+    }
 }

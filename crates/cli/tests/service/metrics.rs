@@ -1,7 +1,7 @@
 //! `zoneweave metrics`: of all arrays that are served.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
@@ -76,6 +76,14 @@ fn scrapes_are_answered_at_a_socket_of_this_machine_only() {
     exporter.wait().unwrap();
     // Its socket is left behind, and the next one takes its place.
     assert!(place.path("m.sock").exists());
+    // A process that accepts nobody is no reason to wait.
+    let hung = UnixListener::bind(place.path("hung")).unwrap();
+    rustix::net::listen(&hung, 0).unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(stream) = zoneweave_linux::try_connect(&place.path("hung")) {
+        waiting.push(stream);
+    }
+    place.run("metrics --listen unix:hung").exits(2).complains("in use");
 }
 
 /// The alerts fire when they should, and Prometheus takes what servers tell.
