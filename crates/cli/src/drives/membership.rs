@@ -11,7 +11,17 @@ use zoneweave_zoned::Status;
 use crate::session::NamedDrive;
 
 /// The newest membership that a drive carries; `None` if it is not a member.
+///
+/// A server that uses the drive may move its records to the other superblock zone during a look,
+/// which then finds neither the old nor the new ones. A second look finds the new ones.
 pub(crate) async fn membership_of(named: &NamedDrive) -> Result<Option<MembershipRecord>, Status> {
+    match look(named).await? {
+        Some(membership) => Ok(Some(membership)),
+        None => look(named).await,
+    }
+}
+
+async fn look(named: &NamedDrive) -> Result<Option<MembershipRecord>, Status> {
     let records = read_records(&*named.member).await?;
     match records.newest() {
         Some(record) => Ok(Some(MembershipRecord::of(record))),
