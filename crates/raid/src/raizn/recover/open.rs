@@ -22,7 +22,8 @@ use crate::array::repair::faults;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
 use crate::array::start::assemble::{
-    Drive, DriveVerdict, assembled, name_other_version, newest_records, place_members, read_drives,
+    Drive, DriveVerdict, assembled, check_numbers, name_other_version, newest_records,
+    place_members, read_drives,
 };
 use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::history::History;
@@ -195,8 +196,17 @@ fn assemble(
     let closed = ours.iter().filter_map(|drive| drive.records.scan.since_snapshot()).flatten();
     let decisions = Decisions::of(closed);
     let published = decisions.published.unwrap_or(Mount::NONE);
+    let mount_ceiling = newest(|record| record.sequence_ceiling.0);
+    let generations = decisions.zones.values().map(|zone| zone.generation.0);
+    check_numbers(&[
+        ("epoch", newest_epoch.0),
+        ("record sequence", record_sequence),
+        ("mount ceiling", mount_ceiling),
+        ("published mount", published.0),
+        ("generation of a zone", generations.max().unwrap_or(0)),
+    ])?;
     // A record may name a published mount above its own ceiling only if it is not of our making.
-    let mount = Mount(newest(|record| record.sequence_ceiling.0).max(published.0 + 1));
+    let mount = Mount(mount_ceiling.max(published.0 + 1));
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let mut array = assembled(chosen, drives, slots, newest_epoch, forced.is_some());
     if let Some(lineage) = forced {
