@@ -10,7 +10,8 @@ use zoneweave_raid::log::format::{ArrayConfig, MemberEntry};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
 use zoneweave_raid::log::{
-    AdminError, DriveRole, DriveVerdict, MemberHealth, ReplaceError, Survey, VolumeStatus,
+    AdminError, AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, ReplaceError,
+    Survey, VolumeStatus,
 };
 use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
 use zoneweave_zoned::ZoneInfo;
@@ -40,6 +41,27 @@ pub(crate) fn check_fit(
     );
     let needed = shape.map_or(0, |shape| zones_needed(&shape, log.volume_blocks, config.zones));
     check_usable_zones(config, geometry, zones, needed)
+}
+
+/// Refuses an array that cannot start, before the start of another shard takes a missing drive out
+/// of service.
+///
+/// # Errors
+/// Why it does not start, unless `force` overrides that.
+pub(crate) fn refuse_hopeless(found: &mut Survey, force: bool) -> Result<(), CliError> {
+    let may_be_read = found.membership.as_ref().is_some_and(|record| {
+        let scheme = record.config.scheme;
+        let missing = (0..scheme.columns()).filter(|slot| !is_present(found, *slot));
+        scheme.survives(missing.map(Column::of).collect())
+    });
+    let overridden = |refusal: &mut OpenError| {
+        let no_quorum = matches!(refusal, OpenError::Array(AssemblyError::NoQuorum { .. }));
+        force && no_quorum && may_be_read
+    };
+    match found.refusal.take_if(|refusal| !overridden(refusal)) {
+        Some(refusal) => Err(refusal.into()),
+        None => Ok(()),
+    }
 }
 
 /// The state of a slot of an array that is not served.

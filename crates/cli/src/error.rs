@@ -339,6 +339,11 @@ pub(crate) enum CliError {
     OtherShard { number: usize, found: String },
     #[error("{}: {problem}", path.display())]
     RuntimeDirectory { path: PathBuf, problem: String },
+    #[error(
+        "the path of {} is not UTF-8, so no command could name the drive: rename it, or give a link to it",
+        format::word(path.display())
+    )]
+    Unprintable { path: PathBuf },
     #[error("{} cannot be run for events (--on-event): {error}", format::word(path.display()))]
     EventProgram { path: PathBuf, error: io::Error },
     #[error("{what} does not exist: {range}")]
@@ -491,6 +496,7 @@ impl CliError {
             | Self::Config { .. }
             | Self::HidesMetadata { .. }
             | Self::NoFormerDrive { .. }
+            | Self::Unprintable { .. }
             | Self::GivenTwice { .. } => Exit::Usage,
             Self::Admin(AdminError::NoSuchSlot { .. })
             | Self::Replace(ReplaceError::Admin(AdminError::NoSuchSlot { .. })) => Exit::NotFound,

@@ -120,6 +120,7 @@ impl Session {
     /// If none can be opened, if one is in use, since a drive in use is not a lost one, or if one
     /// is named twice.
     pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
+        refuse_unprintable(paths)?;
         refuse_twice(paths)?;
         let mut drives = Drives::default();
         for path in paths {
@@ -146,11 +147,23 @@ impl Session {
         paths: &[PathBuf],
         access: Access,
     ) -> Result<Vec<NamedDrive>, CliError> {
+        refuse_unprintable(paths)?;
         refuse_twice(paths)?;
         let drives = paths.iter().map(|path| Ok(self.open(path, access)?));
         let drives: Vec<NamedDrive> = drives.collect::<Result<_, CliError>>()?;
         refuse_two_ways(&drives, paths)?;
         Ok(drives)
+    }
+}
+
+/// Refuses paths that JSON cannot hold: a server could not tell its clients which drives it has.
+fn refuse_unprintable(paths: &[PathBuf]) -> Result<(), CliError> {
+    let is_unprintable = |path: &&PathBuf| {
+        std::path::absolute(path).is_ok_and(|absolute| absolute.to_str().is_none())
+    };
+    match paths.iter().find(is_unprintable) {
+        Some(path) => Err(CliError::Unprintable { path: path.clone() }),
+        None => Ok(()),
     }
 }
 

@@ -13,7 +13,7 @@ use zoneweave_raid::log::{
 };
 use zoneweave_runtime::Nanos;
 
-use crate::conditions::is_present;
+use crate::conditions::{is_present, refuse_hopeless};
 use crate::control::{Claim, Client, GivenDrive, ServedDrive, Starting, claim, socket_of};
 use crate::drives::paths::same_file;
 use crate::drives::space::{FullDisk, WRITE_BYTES, full_disk};
@@ -61,6 +61,19 @@ pub(crate) enum Contact {
 
 /// Surveys drives without writing, and connects to the server of their array, if there is one.
 pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<(Located, Contact), CliError> {
+    let located = look(session, paths)?;
+    let Located { drives, survey, socket, .. } = &located;
+    let members = survey.membership.as_ref();
+    let members = members.map(|record| (&*record.config.name, &*record.members));
+    let contact = match socket {
+        None => Contact::Nobody,
+        Some(socket) => contact_at(socket, drives, &survey.drives, members),
+    };
+    Ok((located, contact))
+}
+
+/// Surveys drives without writing, and asks no server.
+pub(crate) fn look(session: &Session, paths: &[PathBuf]) -> Result<Located, CliError> {
     let drives = session.open_some(paths, Access::Look)?;
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_several(session, paths, &drives)?;
@@ -68,13 +81,7 @@ pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<(Located, Con
         refuse_zoned(session, &drives)?;
     }
     let socket = survey.membership.as_ref().map(|record| socket_of(record.config.array));
-    let members = survey.membership.as_ref();
-    let members = members.map(|record| (&*record.config.name, &*record.members));
-    let contact = match &socket {
-        None => Contact::Nobody,
-        Some(socket) => contact_at(socket, &drives, &survey.drives, members),
-    };
-    Ok((Located { drives, survey, client: None, socket }, contact))
+    Ok(Located { drives, survey, client: None, socket })
 }
 
 /// Who answers at the socket of an array; `membership` is its name with its members.
@@ -263,7 +270,7 @@ pub(crate) fn prepare(
         return Err(CliError::NoArray);
     };
     accept(&membership.config)?;
-    let survey = match survey {
+    let mut survey = match survey {
         // Without advice for the other drives, one of which may be the original.
         Survey {
             refusal:
@@ -283,6 +290,7 @@ pub(crate) fn prepare(
     }
     refuse_full_disk(&drives.opened, &survey.drives)?;
     tell_others(&describe_drives(&drives, &survey.drives, &membership.config), output);
+    refuse_hopeless(&mut survey, options.force)?;
     let writes = with_presets(options.writes, || presets(&drives.opened));
     let options = OpenOptions { lineage: Lineage(random_number()?), writes, ..options };
     Ok(Prepared { drives, survey, membership, options })

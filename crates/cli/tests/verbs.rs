@@ -254,6 +254,22 @@ fn no_verb_waits_for_a_server_that_is_stopped() {
     server.stop();
 }
 
+/// Shards share a process: each of them was waited for in turn.
+#[test]
+fn the_status_of_shards_of_a_stopped_server_is_unknown() {
+    let place = Place::with_drives();
+    place.run(&format!("array create vol0 --shards 2 --level raid1 {MEMBERS} --size max")).exits(0);
+    let server = place.serve(MEMBERS);
+    server.signal(Signal::STOP);
+    for drives in ["d/drive3", MEMBERS] {
+        let status = place.run(&format!("array status {drives} --check")).exits(5).says("UNKNOWN");
+        assert!(unbroken(&status.stdout).contains("has not answered for 3 s"), "{status:?}");
+    }
+    server.signal(Signal::CONT);
+    place.run("array status d/drive0 --check").exits(0);
+    server.stop();
+}
+
 /// Connecting waits in the kernel while the backlog of a socket is full.
 #[test]
 fn no_verb_waits_for_a_socket_that_takes_no_connections() {

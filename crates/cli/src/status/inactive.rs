@@ -42,8 +42,12 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         lost_blocks: lost_on_record(&faults),
         ..Facts::default()
     };
-    let verdict = few_named(named, survey, &members).unwrap_or_else(|| judge(&facts));
-    let Verdict { health, why, action } = no_space(&drives.opened, survey, verdict);
+    let refused = match &survey.refusal {
+        Some(OpenError::Array(error)) => Some(error),
+        _ => None,
+    };
+    let verdict = few_named(named, refused, &members).unwrap_or_else(|| judge(&facts));
+    let Verdict { health, why, action } = no_space(&drives.opened, &survey.drives, verdict);
     let status = ArrayStatus {
         losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
@@ -147,14 +151,15 @@ pub(super) fn inactive_member(
     }
 }
 
-/// The verdict if too few drives were named, and the others may not be lost.
-fn few_named(named: usize, survey: &Survey, members: &[MemberStatus]) -> Option<Verdict> {
-    let refusal = survey.refusal.as_ref().filter(|refusal| {
-        matches!(
-            refusal,
-            OpenError::Array(AssemblyError::TooFewMembers { .. })
-                | OpenError::Array(AssemblyError::NoQuorum { .. })
-        )
+/// The verdict if too few drives were named, for which a start is refused, and the others may not
+/// be lost.
+pub(super) fn few_named(
+    named: usize,
+    refusal: Option<&AssemblyError>,
+    members: &[MemberStatus],
+) -> Option<Verdict> {
+    let refusal = refusal.filter(|refusal| {
+        matches!(refusal, AssemblyError::TooFewMembers { .. } | AssemblyError::NoQuorum { .. })
     })?;
     let missing = members.iter().filter(|member| member.state == MemberHealth::Missing);
     let missing: Vec<_> = missing.map(|member| member.slot).collect();
@@ -172,11 +177,11 @@ fn few_named(named: usize, survey: &Survey, members: &[MemberStatus]) -> Option<
 }
 
 /// The verdict if a member's drive has no space for writes: the array does not start.
-fn no_space(opened: &[NamedDrive], survey: &Survey, verdict: Verdict) -> Verdict {
+pub(super) fn no_space(opened: &[NamedDrive], roles: &[DriveVerdict], verdict: Verdict) -> Verdict {
     if matches!(verdict.health, Health::Failed | Health::Unknown) {
         return verdict;
     }
-    let members = opened.iter().zip(&survey.drives);
+    let members = opened.iter().zip(roles);
     let mut members =
         members.filter(|(_, verdict)| matches!(verdict.role, DriveRole::Member { .. }));
     let full = members.find_map(|(named, _)| Some((named, full_disk(named.drive.path())?)));

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use zoneweave_raid::array::format::config::ArrayConfig;
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
-use zoneweave_raid::raizn::{self, VolumeStatus, ZoneCounts};
+use zoneweave_raid::raizn::{self, OpenError, VolumeStatus, ZoneCounts};
 use zoneweave_zoned::{BLOCK_BYTES, Geometry};
 
-use super::inactive::{inactive_member, lost_on_record};
+use super::inactive::{few_named, inactive_member, lost_on_record, no_space};
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::served::{FrontEnds, SlotDrive, free_space, lost_blocks, served_member};
 use super::{
@@ -62,9 +62,16 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         is_zoned: true,
         ..Facts::default()
     };
-    let Verdict { health, why, action } = judge(&facts);
+    let named = found.drives.opened.len() + found.drives.unopened.len();
+    let refusal = match &found.survey.refusal {
+        Some(OpenError::Assembly(error)) => Some(error),
+        _ => None,
+    };
+    let verdict = few_named(named, refusal, &members).unwrap_or_else(|| judge(&facts));
+    let verdict = no_space(&found.drives.opened, &found.survey.drives, verdict);
+    let Verdict { health, why, action } = verdict;
     let status = ArrayStatus {
-        losses_left: Some(losses_left),
+        losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),

@@ -6,13 +6,13 @@ use std::time::Duration;
 use clap::Args;
 use zoneweave_linux::Drive;
 
-use crate::control::{Client, Request, socket_of};
+use crate::control::{Answer, PATIENCE, Request, ask_all, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
 use crate::session::{NamedDrive, Session};
 use crate::shards::{ShardedDrives, by_shard};
-use crate::start::{Contact, Located, find};
+use crate::start::{Contact, Located, find, look};
 use crate::status::{
     ArrayStatus, Unknown, VolumeStatus, inactive_status, inactive_zoned_status, render,
     render_volume,
@@ -46,21 +46,26 @@ pub(crate) fn run(request: &StatusOf, output: &Output) -> Result<Exit, CliError>
     Ok(volume.exit(request.check))
 }
 
-/// The status of all shards. Shards without a named drive are asked from their servers.
+/// The status of all shards. Their control sockets are asked at once: they are those of one
+/// process, which would hang for each of them in turn.
 fn of_shards(
     session: &Session,
     sharded: &ShardedDrives,
     output: &Output,
 ) -> Result<VolumeStatus, CliError> {
     sharded.tell_strangers(output);
+    let numbers = 0..sharded.of_shards.len();
+    let sockets = numbers.map(|number| socket_of(sharded.array(number)));
+    let mut answers = ask_all(sockets.collect(), true);
     let mut known = Vec::new();
     for (number, drives) in sharded.of_shards.iter().enumerate() {
-        if !drives.is_empty() {
-            known.push(of(session, drives, output)?);
-        } else if let Ok(Some(client)) = Client::connect(&socket_of(sharded.array(number)))
-            && let Ok(answer) = client.ask(&Request::Status, |_| {})
-        {
-            known.push(parse_status(answer)?);
+        let socket = socket_of(sharded.array(number));
+        let answer = answers.remove(&socket).expect("it was asked");
+        match answer {
+            Answer::Silent if !drives.is_empty() => known.push(of_silent(session, drives, socket)?),
+            _ if !drives.is_empty() => known.push(of(session, drives, output)?),
+            Answer::Serves(_, Some(status)) => known.push(parse_status(status)?),
+            _ => {}
         }
     }
     Ok(VolumeStatus::of_shards(sharded.of_shards.len(), known))
@@ -68,6 +73,18 @@ fn of_shards(
 
 /// Time that the drives of a killed server may stay locked.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The status of a shard whose server does not answer.
+fn of_silent(
+    session: &Session,
+    drives: &[PathBuf],
+    socket: PathBuf,
+) -> Result<ArrayStatus, CliError> {
+    let Located { drives, survey, .. } = look(session, drives)?;
+    let error = CliError::ServerSilent { socket, seconds: PATIENCE.as_secs() };
+    let inactive = inactive_status(&drives, &survey).ok_or(CliError::NoArray)?;
+    Ok(inactive.unknown(&Unknown::Silent(error.to_string())))
+}
 
 fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArrayStatus, CliError> {
     let (located, contact) = find(session, drives)?;

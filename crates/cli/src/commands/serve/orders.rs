@@ -3,13 +3,12 @@
 use std::path::PathBuf;
 
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
-use zoneweave_raid::log::{AssemblyError, DriveRole, OpenError, Survey, survey};
-use zoneweave_raid::scheme::Column;
+use zoneweave_raid::log::{DriveRole, Survey, survey};
 use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::options::{LEAST_INDEX_MEMORY, Served};
-use crate::conditions::{check_fit, is_present};
+use crate::conditions::{check_fit, refuse_hopeless};
 use crate::drives::consent::holdings;
 use crate::drives::space::check_space;
 use crate::drives::strangers::first_missing;
@@ -191,27 +190,6 @@ fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
         }
     }
     Ok(order)
-}
-
-/// Refuses a shard that cannot start, before the start of another one takes a missing drive out of
-/// service.
-///
-/// # Errors
-/// Why it does not start, unless `force` overrides that.
-fn refuse_hopeless(found: &mut Survey, force: bool) -> Result<(), CliError> {
-    let may_be_read = found.membership.as_ref().is_some_and(|record| {
-        let scheme = record.config.scheme;
-        let missing = (0..scheme.columns()).filter(|slot| !is_present(found, *slot));
-        scheme.survives(missing.map(Column::of).collect())
-    });
-    let overridden = |refusal: &mut OpenError| {
-        let no_quorum = matches!(refusal, OpenError::Array(AssemblyError::NoQuorum { .. }));
-        force && no_quorum && may_be_read
-    };
-    match found.refusal.take_if(|refusal| !overridden(refusal)) {
-        Some(refusal) => Err(refusal.into()),
-        None => Ok(()),
-    }
 }
 
 /// Refuses drives that belong to no shard while a member of this shard is missing.
