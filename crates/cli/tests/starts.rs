@@ -27,7 +27,7 @@ fn media(place: &Place, folder: &str) -> Vec<Vec<u8>> {
 }
 
 /// Kills the server of an array with data in its open segments. The next start has to write, and
-/// takes members out of service that are missing; the start of an array without data writes nothing.
+/// takes missing members out of service. The start of an array without data writes nothing.
 fn crash(place: &Place, drives: &str) {
     let server = place.serve(drives);
     let mut client = server.client();
