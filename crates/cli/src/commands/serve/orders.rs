@@ -8,7 +8,7 @@ use zoneweave_raid::shards::Shard;
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::options::{LEAST_INDEX_MEMORY, Served};
-use crate::conditions::{check_fit, refuse_hopeless};
+use crate::conditions::check_fit;
 use crate::drives::consent::holdings;
 use crate::drives::space::check_space;
 use crate::drives::strangers::first_missing;
@@ -76,7 +76,7 @@ impl Order {
 /// evenly.
 ///
 /// # Errors
-/// If a shard would not start or a spare does not fit: starting anyway could take drives out of
+/// If drives are no members or a spare does not fit: starting anyway could take drives out of
 /// service in vain.
 pub(super) fn orders(
     session: &Session,
@@ -156,16 +156,15 @@ fn spares_of(number: usize, shards: usize, spares: &[GivenSpare]) -> Vec<PathBuf
     own.filter(|(_, holds)| holds.is_none()).map(|(path, _)| path.clone()).collect()
 }
 
-/// Checks, without writing, that the array would start and that its spares can be spares.
+/// Checks, without writing, that the drives given belong together and that spares can be spares.
 fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
     let beside_others = order.shard.is_some();
     if !beside_others && order.spares.is_empty() && order.written_spares.is_empty() {
         return Ok(order);
     }
     let drives = session.open_some(&order.drives, Access::Look)?;
-    let mut found = session.executor.run(survey(offer(&drives.opened)));
+    let found = session.executor.run(survey(offer(&drives.opened)));
     if beside_others {
-        refuse_hopeless(&mut found, order.served.force)?;
         refuse_beside(&order, &found)?;
     }
     // The start itself refuses drives without an array.
