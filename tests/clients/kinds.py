@@ -96,7 +96,7 @@ def killed(workspace, name):
 
 
 def still_whole(array, where):
-    """Nothing was spent: every drive is in service, and the array holds what it held."""
+    """Nothing was spent: every drive is in service, and all data is there."""
     array.require_health()
     array.serve()
     array.require_health()

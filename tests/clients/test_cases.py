@@ -41,7 +41,7 @@ def at_once(call, cases):
 
 
 def front_ends(array, folder=""):
-    """What a volume is served by, at places of its own."""
+    """The front ends of a volume, at places of their own."""
     if isinstance(array, Zoned):
         return [["zoned"]]
     path = array.workspace.path(folder, array.name)
@@ -64,7 +64,7 @@ def as_nobody(workspace):
 
 
 def obstacles(workspace):
-    """What keeps a server from serving through no fault of a drive, and what is said about it."""
+    """Reasons for which a server cannot serve although its drives are sound, with its messages."""
     os.mkdir(workspace.path("open"), 0o755)
     with open(workspace.path("file"), "w", encoding="utf-8"):
         pass
@@ -304,7 +304,7 @@ def test_cases_failed_volume_of_someone_else_is_not_healthy(workspace):
 
     at_once(asked_elsewhere, [(array, *who, 14) for array in arrays
                               for who in [("elsewhere", [BINARY]), ("nobody", nobody)]])
-    # Who may not read the drives is told so.
+    # A user without permission to read the drives gets that as the reason.
     for array in arrays:
         for drive in array.present():
             os.chmod(workspace.path(drive), 0)

@@ -22,7 +22,7 @@ def prepared(workspace, **shape):
 
 
 def still_whole(array, load, where):
-    """Nothing is destroyed, no drive is out of service, the array starts and holds what it held, and the
+    """Nothing is destroyed, no drive is out of service, the array starts with all its data, and the
     checker is content."""
     array.require_health()
     array.serve()

@@ -57,7 +57,7 @@ fn with_limit(place: &Place, files: u32, words: &str) -> Ended {
     ended(&mut shell)
 }
 
-/// What the other tests would see if a start did more than refuse.
+/// The other tests would see this if a start did more than refuse.
 #[test]
 fn a_start_without_a_member_of_a_crashed_array_writes() {
     let place = Place::with_array();

@@ -80,14 +80,14 @@ fn span_s(seconds: u64) -> String {
 
 /// A volume that records its scrubs.
 pub(crate) trait Scrubs {
-    /// What a scrub finds.
+    /// The findings of a scrub.
     type Report;
 
     async fn scrub(&self) -> Result<Self::Report, AdminError>;
 
     async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError>;
 
-    /// What became of a scrub that has begun.
+    /// The record of a scrub that began as `begun`, from its findings.
     fn ended(report: &Self::Report, begun: ScrubRun) -> ScrubRun;
 }
 

@@ -76,7 +76,7 @@ fn scrapes_are_answered_at_a_socket_of_this_machine_only() {
     exporter.wait().unwrap();
     // Its socket is left behind, and the next one takes its place.
     assert!(place.path("m.sock").exists());
-    // A process that accepts nobody is no reason to wait.
+    // A process that accepts no connection is no reason to wait.
     let hung = UnixListener::bind(place.path("hung")).unwrap();
     rustix::net::listen(&hung, 0).unwrap();
     let mut waiting = Vec::new();

@@ -115,7 +115,7 @@ impl State {
         records.collect()
     }
 
-    /// All current records; what `last` replaces is left out.
+    /// All current records, without the one that `last` replaces.
     fn snapshot(&self, last: &ZonedBody) -> Vec<ZonedBody> {
         let records = self.logical.iter().map(|zone| &zone.record);
         let known = records.filter(|record| {

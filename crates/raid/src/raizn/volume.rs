@@ -135,7 +135,7 @@ impl Volume {
     }
 
     /// Forgets the errors of all members and the lost ranges, durably. Then it looks at the first
-    /// 16 MiB of these, for ten seconds, and lists what is still lost; of the rest, a read or a
+    /// 16 MiB of these, for ten seconds, and lists the ones still lost; of the rest, a read or a
     /// scrub lists it again.
     ///
     /// # Errors
@@ -149,8 +149,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:
-    /// the caller, who ordered it, knows its times.
+    /// Records a scrub, or the end of the one that began last, durably. A volume has no clock:
+    /// the caller, which ordered it, knows its times.
     ///
     /// # Errors
     /// If too few members are left, none takes the record, or the volume is closing.

@@ -27,7 +27,7 @@ pub(crate) struct Operation {
     pub(crate) waiting: Cell<u32>,
     /// Durable when it completes, with everything before it in the zone.
     pub(crate) fua: bool,
-    /// What its records take of the members' parity logs.
+    /// Room that its records take in the members' parity logs.
     pub(crate) logged: RefCell<Vec<Outstanding>>,
 }
 

@@ -49,7 +49,7 @@ fn damaged() -> Vec<RamDrive> {
     drives
 }
 
-/// Reads every block of the second zone; returns those that are refused.
+/// Reads every block of the second zone; returns the refused ones.
 async fn refused(volume: &Volume) -> Vec<u32> {
     let mut refused = Vec::new();
     for at in 0..WRITTEN {

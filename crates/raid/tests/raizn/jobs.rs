@@ -133,7 +133,7 @@ fn a_scrub_of_failing_media_is_stopped_at_once() {
     });
 }
 
-/// What its record took of the parity log was never given back, and writes waited for it.
+/// The room of its record in the parity log was never given back, and writes waited for it.
 #[test]
 fn a_scrub_that_is_dropped_leaves_the_parity_log_in_order() {
     let drives = drives(OobKind::Separate, 240);

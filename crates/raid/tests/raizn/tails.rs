@@ -139,7 +139,7 @@ fn a_start_repeats_reads_however_long_it_took_before() {
     executor.run(holds(&volume, PARTIAL));
 }
 
-/// Force that was meant for a missing member gave up ends of zones as well, and told nobody.
+/// Force that was meant for a missing member gave up ends of zones as well, without a word.
 #[test]
 fn a_start_by_force_lists_what_it_gives_up() {
     let drives = written(PARTIAL);

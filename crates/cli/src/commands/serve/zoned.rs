@@ -267,7 +267,7 @@ fn assemble(
     Ok((volume, slots))
 }
 
-/// Warns of a zone that force has cost what a drive may have had of it.
+/// Warns of a zone that lost its end by force: a drive that gave no answer may have had it.
 fn tell_given_up(given_up: &GivenUp, output: &Output) {
     let GivenUp { zone, unread: Unread { part, slot, status } } = given_up;
     let part = match part {

@@ -1,5 +1,5 @@
 //! Connections whose request has not come. The oldest one gives its place to a new client when all
-//! places are taken, so connections that say nothing keep nobody out.
+//! places are taken, so silent connections keep no client out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

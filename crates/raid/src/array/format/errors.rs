@@ -36,7 +36,7 @@ impl MemberErrors {
         }
     }
 
-    /// What was counted after `seen`.
+    /// The errors counted after `seen`.
     pub(crate) fn since(&self, seen: &Self) -> Self {
         let Self { read, write, checksum, repaired, unrepairable } = *self;
         Self {

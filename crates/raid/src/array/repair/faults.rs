@@ -7,7 +7,7 @@
 //! present numbers, and the close of the volume records the last. No request waits for that, so a
 //! crash may cost the newest.
 //!
-//! Invariant: what was recorded is read by every later start, as snapshots of the superblock repeat
+//! Invariant: every later start reads the recorded faults, as snapshots of the superblock repeat
 //! it. Faults are cleared only by a record that every member in service has. If an order to clear
 //! them fails, they are recorded anew, and a start lists what the record of any of these members
 //! has.
@@ -101,7 +101,7 @@ async fn run<V: RecordsFaults>(mut volume: Rc<V>) {
     volume.recorder().set(Recorder::Idle);
 }
 
-/// Whether the faults on media are those that are known.
+/// Whether the faults on media are the known ones.
 fn is_recorded<V: RecordsFaults>(volume: &V) -> bool {
     let array = volume.array();
     let known = array.faults();
@@ -180,7 +180,7 @@ pub(crate) async fn record_everywhere<V: RecordsFaults>(volume: &Rc<V>) -> Resul
     Ok(())
 }
 
-/// Forgets the known faults, once that is durable. What is found meanwhile stays.
+/// Forgets the known faults, once that is durable. Faults found meanwhile stay.
 ///
 /// # Errors
 /// If too few members are left, or one of them does not take the record. The faults stay.
@@ -217,7 +217,7 @@ pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<(), NotRec
 /// Records the last faults of a volume that closes.
 pub(crate) async fn record_last<V: RecordsFaults>(volume: &Rc<V>) {
     if volume.recorder().get() != Recorder::Waits && !is_recorded(&**volume) {
-        // A volume that cannot be written keeps what was recorded before.
+        // A volume that cannot be written keeps its last record.
         let _not_recorded = record(volume).await;
     }
 }
@@ -231,7 +231,7 @@ pub(crate) async fn record_scrubs<V: ArrayVolume>(volume: &Rc<V>) -> Result<(), 
     volume.superblock().report_latest(volume, body).await
 }
 
-/// The records of faults and scrubs in a snapshot; what `last` replaces is left out.
+/// The records of faults and scrubs in a snapshot; without the one that `last` replaces.
 pub(crate) fn in_snapshot<B: VolumeBody>(array: &Array, last: &B) -> Vec<B> {
     let mut bodies = Vec::new();
     if last.faults().is_none() && !mutant(Mutant::FaultsForgotten) {

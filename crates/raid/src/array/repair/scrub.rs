@@ -113,7 +113,7 @@ pub(crate) trait ScrubUnits: ArrayVolume {
     /// The reason.
     fn check_scrub(&self) -> Result<(), StopReason>;
 
-    /// Reads and verifies a unit, and has it renewed if it is damaged. Returns what is left of it
+    /// Reads and verifies a unit, and has it renewed if it is damaged. Returns the rest of it
     /// if [`Self::is_interrupted`] meanwhile: a unit may take hours on failing media.
     fn scrub_unit(
         self: &Rc<Self>,

@@ -1,4 +1,4 @@
-//! What the records of the members say of the past: faults and scrubs.
+//! The past by the records of the members: faults and scrubs.
 
 use std::cmp::Reverse;
 
@@ -32,7 +32,7 @@ pub(crate) fn of_members<'a, B: VolumeBody>(
     })
 }
 
-/// What records say of the past. Nothing depends on it.
+/// The past by the records. Nothing depends on it.
 #[derive(Default)]
 pub(crate) struct History {
     /// The newest faults, if there ever were any.
@@ -84,7 +84,8 @@ fn newest_faults<'a, B: VolumeBody + 'a>(
         faults.errors[slot] = own.map_or(MemberErrors::default(), |(_, own)| own.errors[slot]);
     }
     let newest = faults.clone();
-    // What a member in service still has was not cleared: an order to do so fails without it.
+    // A fault that a member in service still has was not cleared: an order to clear needs every
+    // member.
     let in_service = members.iter().filter(|member| member.state != MemberState::Failed);
     for member in in_service {
         let own = newest_first.iter().find(|(record, _)| record.member == member.uuid);

@@ -1,4 +1,4 @@
-//! Relocations that a scrub waits for: earlier ones before it begins, and those of what it found.
+//! Relocations that a scrub waits for: earlier ones before it begins, and its own at its end.
 
 use std::rc::Rc;
 

@@ -269,7 +269,7 @@ fn logical_zones(
     zones.collect()
 }
 
-/// Recovers all zones and publishes the mount. Returns what was given up.
+/// Recovers all zones and publishes the mount. Returns the places given up.
 async fn recover(
     core: &Rc<Core>,
     mount: Mount,

@@ -60,7 +60,7 @@ pub(crate) struct Patience {
     until: Option<Nanos>,
     /// The next pause.
     pause: Nanos,
-    /// What is left for pauses of all parts.
+    /// The time left for pauses of all parts.
     left: Nanos,
 }
 
@@ -92,9 +92,9 @@ impl Patience {
     }
 }
 
-/// What a start does about reads without an answer.
+/// How a start treats reads without an answer.
 pub(crate) struct Gaps {
-    /// Whether the user gives up what is not read.
+    /// Whether the user gives up places that are not read.
     force: bool,
     pub(crate) patience: Patience,
     pub(crate) given_up: Vec<GivenUp>,

@@ -159,7 +159,7 @@ impl Core {
     fn lost_of(&self, answers: &Answers) -> Vec<Lba> {
         let Answers { zone, stripe, within, absent, chunks, .. } = answers;
         let (layout, scheme) = (&self.layout, self.layout.scheme());
-        // What a stopped volume lacks may be back with its next start.
+        // Blocks that a stopped volume lacks may be back with its next start.
         if !scheme.survives(*absent) {
             return Vec::new();
         }

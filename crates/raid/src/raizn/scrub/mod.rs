@@ -351,7 +351,7 @@ impl Core {
         Ok(())
     }
 
-    /// Counts a block that was not rebuilt, and lists what is lost.
+    /// Counts a block that was not rebuilt, and lists it if it is lost.
     async fn count_lost(self: &Rc<Self>, scrub: &mut ZoneScrub<'_>, column: Column, at: u32) {
         match self.list_if_lost(scrub.zone, column, at).await {
             true => {

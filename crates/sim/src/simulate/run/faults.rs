@@ -20,7 +20,7 @@ pub(crate) trait HasFaults {
     async fn record(&self, run: ScrubRun) -> Result<(), AdminError>;
 }
 
-/// What a volume knows of its past.
+/// The past of a volume as it knows it.
 pub(crate) struct Known {
     members: Vec<(String, MemberErrors)>,
     lost: Vec<LostStatus>,
@@ -99,7 +99,7 @@ impl Orders {
         }
     }
 
-    /// Nothing is promised about what was on record so far.
+    /// Nothing is promised about the faults on record so far.
     pub(crate) fn forget(&self) {
         self.recorded.set(None);
     }
