@@ -41,6 +41,13 @@ pub(in crate::log) struct Judgement {
     pub(in crate::log) discarded_stripes: u64,
 }
 
+impl Judgement {
+    /// Stripes that this start discards: those of a known seal were discarded before.
+    pub(super) fn newly_discarded(&self) -> u64 {
+        if self.new_seal.is_some() { self.discarded_stripes } else { 0 }
+    }
+}
+
 /// Judges one segment and enters the valid blocks of its last span.
 pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     let slot = found.slot;

@@ -228,6 +228,7 @@ async fn recover(
     report.segments = found.len() as u64;
     let mut seals = Vec::new();
     let mut weak = Vec::new();
+    let mut newly_discarded = 0;
     for segment in &found {
         if segment.leftover {
             mark(Mark::Leftover);
@@ -235,6 +236,7 @@ async fn recover(
             let judged = judge::judge(&core, segment).await;
             report.rescued_stripes += judged.weak_stripes;
             report.discarded_stripes += judged.discarded_stripes;
+            newly_discarded += judged.newly_discarded();
             seals.extend(judged.new_seal);
             weak.extend(judged.weak);
         }
@@ -270,7 +272,7 @@ async fn recover(
         give_up(&core).await;
         return Err(refused);
     }
-    let certain = candidates.is_empty() && forced.is_none() && report.discarded_stripes == 0;
+    let certain = candidates.is_empty() && forced.is_none() && newly_discarded == 0;
     if certain && unpublished::may_wait(&core.state.borrow(), &seals, missing) {
         unpublished::wait(&core, seals);
     } else {

@@ -8,6 +8,10 @@
 //! Invariant: until then nothing is written to any drive, and no stripe counts that may lack a
 //! chunk on a missing member. So the next start, whichever members it has, returns no older version
 //! of any block: a group is complete and flushed before the next one begins.
+//!
+//! Leftovers with a known seal are no decision. All that such a seal lets count is durable, and
+//! blocks of a stripe that it discards have a copy of the same sequence elsewhere, if they were
+//! ever acknowledged. Even a start that does not have its record reads the same.
 
 use std::rc::Rc;
 
