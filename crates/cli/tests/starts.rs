@@ -305,6 +305,12 @@ fn a_named_drive_that_cannot_be_opened_refuses_the_start() {
     assert!(server.stop().contains("d/drive3 does not exist"));
     let mistyped = format!("serve nbd {MEMBERS} --socket unix:s.sock --without x");
     place.run(&mistyped).exits(2).complains("x is none of the drives given");
+    // A spare that has become a member was served although it was to be left out.
+    for drives in [MEMBERS, "--array vol0 --search d"] {
+        let drives = format!("{drives} --spare d/drive3 --without d/drive3");
+        let refused = place.run(&format!("serve nbd {drives} --socket unix:s.sock")).exits(2);
+        refused.complains("d/drive3 is given with --spare too");
+    }
 }
 
 /// The administrative commands start the array too.

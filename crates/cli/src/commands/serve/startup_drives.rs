@@ -28,13 +28,14 @@ const LOOKING: Nanos = Nanos::from_millis(100);
 /// The drives to start with.
 ///
 /// # Errors
-/// If no drive is left, one to be left out is none of them, or a signal ends the wait.
+/// If no drive is left, one to be left out is none of them or a spare, or a signal ends the wait.
 pub(super) fn startup_drives(
     stop: &Stop<'_>,
     request: &Served,
     output: &Output,
 ) -> Result<Vec<PathBuf>, CliError> {
     let left_out = |path: &&PathBuf| request.without.iter().any(|other| same_file(path, other));
+    refuse_left_out_spares(request)?;
     let mut search = request.by_name.search();
     if search.is_none() {
         refuse_unknown(request)?;
@@ -87,6 +88,17 @@ pub(super) fn startup_drives(
         (true, None) => Err(CliError::NoArray),
         (true, Some(search)) => Err(CliError::NoSuchArray { array: search.array().to_owned() }),
     }
+}
+
+/// Refuses a drive to be left out that is a spare too: it would be served if it is a member by now.
+fn refuse_left_out_spares(request: &Served) -> Result<(), CliError> {
+    let is_spare = |path: &&PathBuf| request.spare.iter().any(|spare| same_file(spare, path));
+    let mut names = request.without.iter().filter(|path| *path != Path::new("any"));
+    names.find(is_spare).map_or(Ok(()), |path| {
+        let problem =
+            format!("{} is given with --spare too, and would not be left out", path.display());
+        Err(CliError::Usage { option: "without", problem })
+    })
 }
 
 /// Refuses a drive to be left out that was not given: by a mistake in typing, the drive that was
