@@ -686,6 +686,8 @@ marks! {
     LostRangesJoined = "faults.ranges_joined",
     /// Faults could not be cleared, and members may have the record that they were.
     ClearFailed = "faults.clear_failed",
+    /// A volume closes while blocks are read of which the faults were cleared: it lists them.
+    ClearCutShort = "faults.clear_cut_short",
     /// Start: lost ranges are listed that the newest record of some members no longer has.
     ClearNotBelieved = "faults.clear_not_believed",
     /// Zoned volume: a lost block is decoded from the parity of a complete stripe.

@@ -14,7 +14,7 @@ use crate::array::error::AdminError;
 use crate::array::format::faults::Faults;
 use crate::array::format::scrubs::ScrubRun;
 use crate::array::health::Members;
-use crate::array::repair::faults::{self, RecordsFaults};
+use crate::array::repair::faults;
 use crate::array::repair::scrub::ScrubOrder;
 use crate::array::stop::StopReason;
 use crate::log::admit::pending::answered;
@@ -29,14 +29,11 @@ use crate::log::members::replace;
 use crate::log::recover::clean_stop;
 use crate::log::recover::readd;
 use crate::log::recover::unpublished::publish_now;
-use crate::log::repair::{rebuild, scrub};
+use crate::log::repair::{clear, rebuild, scrub};
 use crate::scheme::Column;
 
 pub use crate::log::members::error::ReplaceError;
 pub use crate::log::repair::scrub::ScrubReport;
-
-/// Lost blocks that are read when their list is cleared: 16 MiB.
-const LISTED_AGAIN_MOST: usize = 4096;
 
 /// A log-structured RAID volume, running.
 ///
@@ -205,19 +202,7 @@ impl Volume {
     /// Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.publish().await?;
-        if self.core.refusing.get() || self.core.closing.get() {
-            return Err(AdminError::Stopped(StopReason::ShuttingDown));
-        }
-        let listed = self.core.state.borrow().array.faults();
-        faults::clear(&self.core).await?;
-        for lba in listed.lost_blocks().take(LISTED_AGAIN_MOST) {
-            // A block that cannot be read for want of a drive would not be listed again.
-            if let Err(BlockError::Unrecoverable { .. }) = self.read(lba, 1).await {
-                self.core.state.borrow_mut().array.lost.lose(lba);
-            }
-        }
-        self.core.schedule_fault_record();
-        Ok(())
+        Ok(clear::clear(&self.core).await?)
     }
 
     /// Records a scrub, or what became of the one that began last, durably. A volume has no clock:
@@ -254,12 +239,13 @@ impl Volume {
     /// If the last flush failed.
     pub async fn close(&self) -> Result<(), BlockError> {
         self.core.refusing.set(true);
-        // A change that makes the decisions of the start durable ends first.
+        // A change that makes the decisions of the start durable, or clears the faults, ends first.
         drop(self.core.publishing.acquire().await);
         while !self.core.state.borrow().writes.inflight.is_empty() {
             self.core.changed.wait().await;
         }
         let flushed = requests::flush(&self.core).await;
+        clear::list_unread(&self.core);
         faults::record_last(&self.core).await;
         self.core.superblock.commits_ended().await;
         self.core.begin_closing();

@@ -143,9 +143,8 @@ impl Volume {
     /// Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.check_open()?;
-        let listed = self.core.state.borrow().array.lost.lost.clone();
-        faults::clear(&self.core).await?;
-        self.core.list_again(listed).await;
+        let forgotten = faults::clear(&self.core).await?;
+        self.core.list_again(forgotten.lost).await;
         Ok(())
     }
 

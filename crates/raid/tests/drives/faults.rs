@@ -236,6 +236,80 @@ fn lost_blocks_that_were_not_written_again_stay_listed() {
     });
 }
 
+/// Makes all reads of some zones of a drive that slow.
+fn slow_reads(array: &Array, drive: usize, zones: Range<u32>, delay: Nanos) {
+    for zone in zones {
+        let read = Selector::next(CommandKind::Read).in_zone(ZoneId(zone)).always();
+        array.drives[drive].inject(read, FaultAction::Slow(delay));
+    }
+}
+
+/// A loss that was found while the order waited for the superblocks was forgotten with those that
+/// were listed before, and not read.
+#[test]
+fn a_loss_that_is_found_while_the_list_is_cleared_stays_listed() {
+    let array = alone();
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        ROTTEN.for_each(|offset| rot(volume, &array, 0, offset));
+        // A scrub reads the superblocks first, and nothing is recorded meanwhile.
+        slow_reads(&array, 1, 0..2, Nanos::from_secs(1));
+        let scrubbed = volume.clone();
+        let scrub = handle.spawn("scrub", async move { scrubbed.scrub().await });
+        handle.sleep(Nanos::from_millis(1)).await;
+        let cleared = volume.clone();
+        let clear = handle.spawn("clear", async move { cleared.clear_faults().await });
+        handle.sleep(Nanos::from_millis(1)).await;
+        let gone = lost(volume).await;
+        assert!(gone.len() > 1, "{gone:?}");
+        clear.await.unwrap();
+        assert_eq!(listed(volume), gone);
+        scrub.await.unwrap();
+    });
+}
+
+/// A volume that was closed while the order read the listed blocks forgot the rest of them.
+#[test]
+fn a_volume_that_closes_lists_what_was_not_read_again() {
+    let array = alone();
+    let gone = live(&array, async |volume, _, handle| {
+        let gone = lost_on_record(volume, &array, handle).await;
+        (0..2).for_each(|drive| slow_reads(&array, drive, 2..24, Nanos::from_secs(1000)));
+        let cleared = volume.clone();
+        handle.spawn_alone("clear", async move {
+            let _cut_short = cleared.clear_faults().await;
+        });
+        handle.sleep(Nanos::from_secs(1)).await;
+        assert_eq!(listed(volume), []);
+        volume.close().await.unwrap();
+        assert_eq!(listed(volume), gone);
+        gone
+    });
+    array.drives.iter().for_each(|drive| drive.faults(|plan| plan.clear()));
+    live(&array, async |volume, _, _| {
+        assert_eq!(listed(volume), gone);
+        assert_eq!(lost(volume).await, gone);
+    });
+    assert_hit(&[Mark::ClearCutShort]);
+}
+
+/// The order forgot lost blocks that it could not read, as the paths of their drives were down.
+#[test]
+fn a_loss_that_cannot_be_read_when_the_list_is_cleared_stays_listed() {
+    let array = alone();
+    live(&array, async |volume, _, handle| {
+        let gone = lost_on_record(volume, &array, handle).await;
+        for (drive, zone) in (0..2).flat_map(|drive| (2..24).map(move |zone| (drive, zone))) {
+            let read = Selector::next(CommandKind::Read).in_zone(ZoneId(zone)).always();
+            array.drives[drive].inject(read, FaultAction::Fail(Status::Aborted));
+        }
+        volume.clear_faults().await.unwrap();
+        assert_eq!(listed(volume), gone);
+        array.drives.iter().for_each(|drive| drive.faults(|plan| plan.clear()));
+        assert_eq!(lost(volume).await, gone);
+    });
+}
+
 /// A volume with one lost block, which a scrub finds after so many milliseconds or so. Returns the
 /// blocks that are listed as lost when the block has been written again, and after the scrub.
 fn written_again_after(wait_ms: u64, offset: u32, lba: u64) -> (Vec<u64>, Vec<u64>) {

@@ -180,11 +180,11 @@ pub(crate) async fn record_everywhere<V: RecordsFaults>(volume: &Rc<V>) -> Resul
     Ok(())
 }
 
-/// Forgets the known faults, once that is durable. Faults found meanwhile stay.
+/// Forgets the known faults, once that is durable, and returns them. Faults found meanwhile stay.
 ///
 /// # Errors
 /// If too few members are left, or one of them does not take the record. The faults stay.
-pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<(), NotRecorded> {
+pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<Faults, NotRecorded> {
     let seen = Seen::default();
     let body = || {
         let members = seen.take_of(&**volume).errors.len();
@@ -211,7 +211,7 @@ pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<(), NotRec
         volume.forget_damage();
     }
     volume.schedule_fault_record();
-    done
+    done.map(|()| seen)
 }
 
 /// Records the last faults of a volume that closes.

@@ -1,10 +1,12 @@
 //! The parts that all tasks of the running engine share.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::Lba;
 
 use crate::array::repair::faults::Recorder;
 use crate::array::repair::rebuild::RebuildState;
@@ -64,8 +66,10 @@ pub(in crate::log) struct Core {
     /// Seals of leftover segments that are not on media, from a start without a member until the
     /// first change.
     pub(in crate::log) unpublished: RefCell<Option<Vec<SealRecord>>>,
-    /// Serialises the changes that make them durable.
+    /// Serialises the changes that make them durable, and orders for which a close waits.
     pub(in crate::log) publishing: Semaphore,
+    /// Blocks that an order has taken off the list of lost blocks, and not read yet.
+    pub(in crate::log) not_listed: RefCell<BTreeSet<Lba>>,
     /// Whether new writes are refused, because the volume is being closed.
     pub(in crate::log) refusing: Cell<bool>,
     /// Whether the background tasks shall end.
@@ -117,6 +121,7 @@ impl Core {
             scrub: ScrubState::default(),
             unpublished: RefCell::default(),
             publishing: Semaphore::new(1),
+            not_listed: RefCell::default(),
             refusing: Cell::new(false),
             closing: Cell::new(false),
         })
