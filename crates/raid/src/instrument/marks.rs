@@ -668,6 +668,10 @@ marks! {
     ScrubPassedOver = "scrub.segment_passed_over",
     /// An order, or a change of membership, interrupts a scrub within a unit.
     ScrubUnitInterrupted = "scrub.unit_interrupted",
+    /// A scrub counts a loss that a reader met first, in a segment that is gone.
+    ScrubMissedLoss = "scrub.loss_missed",
+    /// A scrub finds the mark of a lost block damaged.
+    ScrubFoundRottenMark = "scrub.rotten_mark",
     /// A scrub finds damage.
     ScrubFoundDamage = "scrub.damage_found",
     /// A scrub finds parity that does not match data that verifies.

@@ -53,6 +53,8 @@ pub(in crate::log) struct State {
     pub(in crate::log) recovering: Option<Recovering>,
     /// Events since the start.
     pub(in crate::log) counters: Counters,
+    /// Lost blocks since the last scrub began that it has not met as damaged ones.
+    pub(in crate::log) losses_unmet: u64,
 }
 
 /// A recovery that has published nothing yet.

@@ -208,6 +208,7 @@ fn finish(
         checkpoints,
         recovering: None,
         counters: Counters::default(),
+        losses_unmet: 0,
         array,
     };
     let superblock = SuperblockLog::new(logs, record_sequence);

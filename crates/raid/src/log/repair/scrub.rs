@@ -139,6 +139,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     let counted = unrepairable(core);
     let (closed, slots, end) = {
         let mut state = core.state.borrow_mut();
+        state.losses_unmet = 0;
         let closed = close_open_segments(&mut state, |_| true);
         for slot in &closed {
             // Claimed until it is verified.
@@ -172,8 +173,10 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     }
     findings.count_lost(core);
     // A reader may have found a loss first, and the block was gone when its segment was read.
+    let unmet = core.state.borrow().losses_unmet;
+    mark_if(Mark::ScrubMissedLoss, || unmet > 0);
     let report = &mut findings.report;
-    report.damaged = report.damaged.max(report.unrepairable);
+    report.damaged = (report.damaged + unmet).max(report.unrepairable);
     drop(scrub);
     core.state.borrow().array.stopped.map_or(Ok(findings.report), Err)
 }
@@ -342,7 +345,10 @@ fn count_damage(
     let mut state = core.state.borrow_mut();
     for block in blocks {
         assert!(block.column == column, "{block:?} is not of {column}");
-        state.count_damage(slot, block, Fate::Restored);
+        let known = state.count_damage(slot, block, Fate::Restored);
+        if known == Some(Fate::Lost) {
+            state.losses_unmet = state.losses_unmet.saturating_sub(1);
+        }
     }
     drop(state);
     core.schedule_fault_record();
@@ -410,6 +416,7 @@ async fn scrub_group(
     let mut found: Vec<Vec<Option<(Payload, usize, Oob)>>> =
         vec![vec![None; scheme.columns()]; rows.len() * chunk];
     let mut counted = vec![false; rows.len() * chunk];
+    let mut rotten_marks = Vec::new();
     for column in scheme.iter() {
         let chunks = read_rows(core, slot, column, rows.clone()).await;
         let Some(chunks) = chunks else { continue };
@@ -426,7 +433,7 @@ async fn scrub_group(
                 };
                 report.blocks += 1;
                 let place = BlockPlace { slot, column, block };
-                report.lost_before += u64::from(note_known_loss(core, place, entry));
+                let is_lost = note_known_loss(core, place, entry);
                 let at = usize::from(entry.stripe_in_group) * chunk + within as usize;
                 counted[at] = true;
                 let read = chunk_read.block(within as usize);
@@ -441,10 +448,12 @@ async fn scrub_group(
                 });
                 match verified {
                     Some(verified) => {
+                        report.lost_before += u64::from(is_lost);
                         let role = verified.2.role.index();
                         found[at][role] = Some(verified);
                     }
                     None => {
+                        rotten_marks.extend(is_lost.then_some(at));
                         let offset = geometry.offset_of(block);
                         damaged.push(DamagedBlock { column, offset, is_readable });
                     }
@@ -452,6 +461,12 @@ async fn scrub_group(
             }
         }
         count_damage(core, slot, column, damaged, report);
+    }
+    for at in rotten_marks {
+        // A mark that cannot be restored is found lost, and counted so, when it is relocated.
+        let columns: ColumnSet = found[at].iter().flatten().map(|(_, _, oob)| oob.column).collect();
+        mark(Mark::ScrubFoundRottenMark);
+        report.lost_before += u64::from(scheme.is_readable_from(columns));
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
         let matches = parity_matches(core.code(scheme), blocks);

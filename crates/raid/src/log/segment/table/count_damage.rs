@@ -17,13 +17,13 @@ pub(in crate::log) struct DamagedBlock {
 }
 
 impl State {
-    /// Counts a damaged block of a segment, unless it is known.
+    /// Counts a damaged block of a segment, unless it is known. Returns what was known of it.
     pub(in crate::log) fn count_damage(
         &mut self,
         slot: SegmentSlot,
         block: DamagedBlock,
         fate: Fate,
-    ) {
+    ) -> Option<Fate> {
         let DamagedBlock { column, offset, is_readable } = block;
         self.bound_damage(slot, column);
         let segment = &mut self.segments[slot];
@@ -35,7 +35,7 @@ impl State {
         let errors = &mut self.array.members[column.index()].errors;
         errors.checksum += u64::from(before.is_none() && is_readable);
         if before.is_some_and(|before| before >= fate) {
-            return;
+            return before;
         }
         match fate {
             Fate::Found => {}
@@ -45,8 +45,11 @@ impl State {
                 let was_restored = u64::from(before == Some(Fate::Restored));
                 errors.repaired = errors.repaired.saturating_sub(was_restored);
                 errors.unrepairable += 1;
+                // A scrub takes each damaged block that it meets for one that can be restored.
+                self.losses_unmet += 1 - was_restored;
             }
         }
+        before
     }
 
     /// Damage that is met again counts again.
