@@ -1,20 +1,22 @@
 //! Numbers in records that no array reaches.
 
-use crate::support::life::{assert_hit, live, put_all, refused};
+use crate::support::life::{assert_hit, live, one_life, put_all, refused};
 use crate::support::{Array, Shape, executor, offer};
 use bytes::Bytes;
 use zoneweave_emulator::Immediate;
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{
-    Epoch, Oob, RecordBody, Seed, SegmentId, Sequence, SuperblockRecord, VolumeKind,
+    EntryKind, Epoch, IndexBlock, IndexEntry, Oob, RecordBody, Seed, SegmentId, Sequence,
+    SuperblockRecord, VolumeKind,
 };
 use zoneweave_raid::log::recover::records::read_records;
 use zoneweave_raid::log::{
-    AssemblyError, Faults, LostRange, MemberErrors, OpenError, ScrubRun, Scrubs, survey,
+    AssemblyError, Faults, LostRange, MemberErrors, OpenError, OpenOptions, ScrubRun, Scrubs,
+    survey,
 };
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::Random;
-use zoneweave_zoned::{BlockCount, Lba, Payload};
+use zoneweave_zoned::{BlockCount, Lba, Payload, ZoneAddress, ZoneId};
 
 /// The highest number that a record may have, as docs/format.md says.
 const HIGHEST: u64 = (1 << 62) - 1;
@@ -34,6 +36,31 @@ fn forge(array: &Array, change: impl Fn(&mut SuperblockRecord)) {
             drive.overwrite(*at, &Payload::new(block, Bytes::copy_from_slice(&oob)));
         }
     }
+}
+
+/// Changes the entries of every summary, all copies alike, and makes everything beside them right.
+/// Returns the number of changed blocks.
+fn forge_summaries(array: &Array, change: impl Fn(&mut [IndexEntry])) -> u64 {
+    let executor = executor();
+    let copy = array.drives[0].fork(Immediate);
+    let found = executor.run(read_records(&*copy.attach(&executor.handle()))).unwrap();
+    let (_, record) = found.scan.records.first().unwrap();
+    let uuid = record.config.array;
+    let offsets = |zone| (0..array.shape.zone_blocks).map(move |at| ZoneAddress::new(zone, at));
+    let mut changed = 0;
+    for drive in &array.drives {
+        for at in (0..array.shape.zones).map(ZoneId).flat_map(offsets) {
+            let stored = drive.peek(at, BlockCount(1));
+            let Ok(mut summary) = IndexBlock::decode(&stored.block(0), uuid) else { continue };
+            change(&mut summary.entries);
+            let block = summary.encode(uuid);
+            let oob = Oob::parse(&stored.block_oob(0)).unwrap();
+            let oob = oob.encode(Seed::of(uuid), &block, false);
+            drive.overwrite(at, &Payload::new(block, Bytes::copy_from_slice(&oob)));
+            changed += 1;
+        }
+    }
+    changed
 }
 
 /// A start counted on from such a number, and its records were refused by the next start: the array
@@ -92,4 +119,27 @@ fn faults_and_scrubs_of_another_configuration_are_left_out() {
         assert!(status.lost.is_empty() && status.scrubs.is_empty());
     });
     assert_hit(&[Mark::OtherHistoryLeftOut]);
+}
+
+/// An entry of an intact summary named a lost block behind the volume: the array started, and ended
+/// with a panic when it was scrubbed.
+#[test]
+fn a_lost_block_behind_the_volume_is_none_of_its_losses() {
+    const BLOCKS: u64 = 100;
+    let shape = Shape { zones: 40, volume_blocks: Some(BLOCKS), tabled: false, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(1));
+    live(&array, async |volume, _, _| put_all(volume, BLOCKS, 1).await);
+    let changed = forge_summaries(&array, |entries| {
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.kind == EntryKind::Data) {
+            (entry.kind, entry.lba) = (EntryKind::Lost, Lba(BLOCKS));
+        }
+    });
+    assert!(changed > 0, "no segment is full");
+    let options = OpenOptions { ignore_checkpoint: true, ..OpenOptions::default() };
+    one_life(&array, &[], options, async |volume, _, _| {
+        let report = volume.scrub().await.unwrap();
+        assert_eq!((report.lost_before, report.damaged, report.unrepairable), (0, 0, 0));
+        assert!(volume.status().lost.is_empty());
+    })
+    .unwrap();
 }
