@@ -83,6 +83,7 @@ impl Array {
         member.failure = Some(reason.to_owned());
         member.pool = ZonePool::default();
         member.active_zones = 0;
+        member.unfinished.clear();
         self.membership_dirty = true;
         true
     }

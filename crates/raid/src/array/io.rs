@@ -146,6 +146,9 @@ pub(crate) trait MemberIo: Members {
                 _ => break,
             }
         }
+        if result.is_ok() {
+            self.record_finished(column, device, zone);
+        }
         self.record_write(column, device, before, result);
         result
     }
@@ -174,10 +177,41 @@ pub(crate) trait MemberIo: Members {
             self.handle().sleep(pause).await;
             result = device.manage(zone, ZoneAction::Finish).await;
         }
-        if !result.is_err_and(is_of_command) {
-            self.record_write(column, device, before, result);
+        match result {
+            Err(status) if is_of_command(status) => self.record_unfinished(column, device, zone),
+            _ => {
+                if !result.is_err_and(|status| !status.is_of_zone_state()) {
+                    self.record_finished(column, device, zone);
+                }
+                self.record_write(column, device, before, result);
+            }
         }
         result
+    }
+
+    /// Counts a zone that stays active, as its drive finds fault with the command to finish it:
+    /// once, as one error of the member.
+    fn record_unfinished(&self, column: Column, device: &Rc<dyn ZonedDevice>, zone: ZoneId) {
+        if !self.is_of_member(column, device) {
+            return;
+        }
+        let is_new = {
+            let member = &mut self.array_mut().members[column.index()];
+            let is_new = member.unfinished.insert(zone);
+            member.errors.write += u64::from(is_new);
+            is_new
+        };
+        if is_new {
+            mark(Mark::ZoneLeftActive);
+            self.errors_counted();
+        }
+    }
+
+    /// A zone that is full, empty or of no use takes no active zone any more.
+    fn record_finished(&self, column: Column, device: &Rc<dyn ZonedDevice>, zone: ZoneId) {
+        if self.is_of_member(column, device) {
+            self.array_mut().members[column.index()].unfinished.remove(&zone);
+        }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The array's members in the running engine.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::ZonedDevice;
+use zoneweave_zoned::{ZoneId, ZonedDevice};
 
 use crate::array::attachment::Membership;
 use crate::array::format::errors::MemberErrors;
@@ -63,6 +64,8 @@ pub(crate) struct Member {
     pub pool: ZonePool,
     /// Active zones, as far as this engine activated them, including those of no segment.
     pub active_zones: u32,
+    /// Zones that stay active, as the drive finds fault with the command to finish them.
+    pub unfinished: BTreeSet<ZoneId>,
     /// Written zones of unknown contents; never touched.
     pub orphan_zones: u32,
     /// Zones that failed and can never be written again, except zones that still hold segments.
@@ -97,6 +100,7 @@ impl Member {
             failure: None,
             pool: ZonePool::default(),
             active_zones: 0,
+            unfinished: BTreeSet::new(),
             orphan_zones: 0,
             lost_zones: 0,
             errors: MemberErrors::default(),

@@ -79,6 +79,8 @@ pub struct MemberStatus {
     pub rebuilding: bool,
     /// Zones that lack its column.
     pub zones_missing: u32,
+    /// Zones that its drive leaves active, as it finds fault with the command to finish them.
+    pub zones_unfinished: u32,
     /// Why it is out of service, if it is.
     pub failure: Option<String>,
     /// Errors since they were last cleared, or since it became a member.
@@ -113,6 +115,7 @@ impl VolumeStatus {
                 rebuilding: member.entry.state == MemberState::Rebuilding
                     && member.device.is_some(),
                 zones_missing: count_of(state.logical.iter().filter(lacks).count()),
+                zones_unfinished: count_of(member.unfinished.len()),
                 failure: member.failure.clone(),
                 errors: member.errors,
                 seen_ns_ago: now.since(member.seen).0,

@@ -28,8 +28,15 @@ pub(super) const LOG_ZONES: Range<u32> = 4..FIRST_COLUMN;
 
 /// Drives whose zones have so many blocks; four of these are columns.
 pub(super) fn drives(oob: OobKind, capacity: u32) -> Vec<RamDrive> {
+    drives_with(oob, capacity, 14)
+}
+
+/// The same, with so many zones open or active at a time.
+pub(super) fn drives_with(oob: OobKind, capacity: u32, active: u32) -> Vec<RamDrive> {
     crate::support::instrument();
-    let geometry = Geometry { oob, ..Geometry::new(FIRST_COLUMN + 4, BlockCount(capacity)) };
+    let geometry = Geometry::new(FIRST_COLUMN + 4, BlockCount(capacity));
+    let (max_active, max_open) = (Some(active), Some(active));
+    let geometry = Geometry { oob, max_active, max_open, ..geometry };
     let new = |seed| RamDrive::new(geometry.clone(), timing(seed)).unwrap();
     (0..3).map(new).collect()
 }

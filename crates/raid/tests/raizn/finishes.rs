@@ -2,13 +2,15 @@
 //! their place to others.
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
+use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::raizn::Volume;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAction, ZoneId, ZoneState, ZonedDevice, ZonedDeviceExt,
 };
 
-use super::drives::{FIRST_COLUMN, UNIT, create_on, drives, executor, start, write};
+use super::drives::{FIRST_COLUMN, UNIT, create_on, drives, drives_with, executor, start, write};
+use crate::support::life::assert_hit;
 
 /// A member's zone has one block behind its column.
 const CAPACITY: u32 = 241;
@@ -71,4 +73,29 @@ fn a_member_that_finds_fault_with_the_command_is_not_evicted() {
         assert!(online, "{status}");
         assert!(drives[0].zone(ZoneId(FIRST_COLUMN)).state.is_active());
     }
+}
+
+/// Drives that reject every finish kept an active zone for each filled zone, until opens were
+/// refused and writes evicted more of them than the redundancy covers.
+#[test]
+fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
+    let drives = drives_with(OobKind::Separate, CAPACITY, 7);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        create_on(&drives, &handle, UNIT).await;
+        let volume = start(&drives, &handle).await;
+        for drive in &drives {
+            let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish)).always();
+            drive.inject(finish, FaultAction::Fail(Status::InvalidField));
+        }
+        fill(&volume).await;
+        let members = volume.status().members;
+        assert_eq!(members.iter().filter(|member| !member.online).count(), 1, "as many as covered");
+        let left: Vec<_> = members.iter().filter(|member| member.online).collect();
+        assert!(left.iter().all(|member| member.zones_unfinished > 0 && member.errors.write > 0));
+        assert_eq!(volume.status().stopped, None);
+        volume.close().await;
+    });
+    assert_hit(&[Mark::ZoneLeftActive, Mark::ZonedShortOfActive]);
 }

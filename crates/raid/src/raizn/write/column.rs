@@ -11,10 +11,10 @@ use zoneweave_zoned::{
 
 use crate::array::health::Members;
 use crate::array::io::{MemberIo, is_of_command};
-use crate::instrument::marks::{Mark, mark};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
-use crate::raizn::layout::Layout;
+use crate::raizn::layout::{ACTIVE_RESERVE, Layout};
 use crate::raizn::zone::{ColumnWrite, Operation};
 use crate::scheme::Column;
 
@@ -173,8 +173,9 @@ impl Core {
 
     /// Finishes a member's zone, so that it takes no active zone of the drive. A member that does
     /// not do so is evicted: with every such zone it has one less for the others, until it refuses
-    /// writes and superblock records. Where the redundancy does not cover that, or the drive finds
-    /// fault with the command, the zone stays active: its data can be read.
+    /// writes and superblock records. Where the redundancy does not cover that, the zone stays
+    /// active: its data can be read. So does the zone of a drive that finds fault with the command,
+    /// as all drives of the model may do so, while the volume can be written with the rest.
     pub(crate) async fn finish_column(
         self: &Rc<Self>,
         column: Column,
@@ -186,8 +187,8 @@ impl Core {
         // A zone that is read-only or offline is not active.
         if let Err(status) = finished
             && !status.is_of_zone_state()
-            && !is_of_command(status)
             && self.is_of_member(column, device)
+            && (!is_of_command(status) || self.is_short_of_active(column, device))
         {
             mark(Mark::ZonedFinishRefused);
             if self.state.borrow().array.check_spared(column).is_err() {
@@ -195,6 +196,20 @@ impl Core {
             }
             self.fail_member(column, status);
         }
+    }
+
+    /// Whether the zones that a member leaves active are some of those that the volume needs.
+    fn is_short_of_active(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
+        let state = self.state.borrow();
+        let geometry = device.geometry();
+        let limit = geometry.max_active.into_iter().chain(geometry.max_open).min();
+        let volume = state.zones.geometry();
+        let (Some(limit), Some(most)) = (limit, volume.max_active) else { return false };
+        let most = most.min(volume.zones);
+        let left = state.array.members[column.index()].unfinished.len();
+        let is_short = u64::from(most + ACTIVE_RESERVE) + left as u64 > u64::from(limit);
+        mark_if(Mark::ZonedShortOfActive, || is_short);
+        is_short
     }
 
     /// Finishes the members' zones whose columns are complete and that are still active, before a
