@@ -71,6 +71,12 @@ impl Shard {
         usize::from(self.others) + 1
     }
 
+    /// The volume's block that a block of this shard is.
+    #[must_use]
+    pub fn block_of_volume(self, block: Lba) -> Lba {
+        Lba(Rounds::of(self.of()).whole(block.0, usize::from(self.number)))
+    }
+
     /// UUID of the array that is this shard of a volume: the volume's, with the number as last
     /// byte.
     #[must_use]

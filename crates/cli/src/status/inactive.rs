@@ -34,7 +34,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
     let faults = survey.faults.clone().unwrap_or_default();
-    let lost = LostRanges::of_faults(&faults);
+    let lost = LostRanges::of_faults(&faults, config.shard);
     let facts = Facts {
         members: &members,
         losses_left,
@@ -76,7 +76,8 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
 /// Number of lost blocks on record: of those that were found on drives, and of those listed.
 pub(super) fn lost_on_record(faults: &Faults) -> u64 {
     let unrepairable = faults.errors.iter().map(|errors| errors.unrepairable);
-    unrepairable.fold(0, u64::saturating_add).max(LostRanges::of_faults(faults).blocks())
+    let listed = faults.lost.iter().map(|range| range.blocks);
+    unrepairable.fold(0, u64::saturating_add).max(listed.sum())
 }
 
 /// Why nothing is known of an array whose drives are here.

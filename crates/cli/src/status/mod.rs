@@ -4,6 +4,7 @@
 pub(crate) mod examples;
 mod inactive;
 mod judge;
+mod lost;
 mod render;
 mod scrubs;
 pub(crate) mod served;
@@ -14,9 +15,7 @@ mod zoned;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use zoneweave_raid::log::{
-    Faults, IndexPages, LaneMode, LaneRequests, LostStatus, MemberHealth, Memory,
-};
+use zoneweave_raid::log::{IndexPages, LaneMode, LaneRequests, MemberHealth, Memory};
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_raid::shards::volume_blocks;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
@@ -26,6 +25,7 @@ use crate::format::word;
 use crate::job::{Job, JobStatus};
 
 pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
+pub(crate) use lost::{LostRange, LostRanges};
 pub(crate) use render::{job_line, render, render_volume};
 pub(crate) use scrubs::{ScrubEntry, scrub_line, scrub_on_record};
 pub(crate) use served::served_status;
@@ -119,46 +119,6 @@ pub(crate) struct ArrayStatus {
     pub members: Vec<MemberStatus>,
     /// Drives given that are not members.
     pub others: Vec<OtherDrive>,
-}
-
-/// Ranges of a volume in which blocks were lost.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LostRanges {
-    pub ranges: Vec<LostRange>,
-    /// Whether ranges were joined, as a record does not hold more: some blocks are not lost.
-    pub joined: bool,
-}
-
-/// A range in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct LostRange {
-    pub offset_bytes: u64,
-    pub size_bytes: u64,
-}
-
-impl LostRanges {
-    fn of(blocks: impl Iterator<Item = (u64, u64)>, joined: bool) -> Self {
-        let bytes = |blocks: u64| blocks * BLOCK_BYTES as u64;
-        let ranges = blocks.map(|(first, blocks)| LostRange {
-            offset_bytes: bytes(first),
-            size_bytes: bytes(blocks),
-        });
-        Self { ranges: ranges.collect(), joined }
-    }
-
-    /// Those of a running volume.
-    fn of_status(lost: &[LostStatus], joined: bool) -> Self {
-        Self::of(lost.iter().map(|range| (range.lba, range.blocks)), joined)
-    }
-
-    /// Those on record.
-    fn of_faults(faults: &Faults) -> Self {
-        Self::of(faults.lost.iter().map(|range| (range.lba.0, range.blocks)), faults.joined)
-    }
-
-    fn blocks(&self) -> u64 {
-        self.ranges.iter().map(|range| range.size_bytes / BLOCK_BYTES as u64).sum()
-    }
 }
 
 /// A volume: one array, or several shards.

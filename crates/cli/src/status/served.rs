@@ -124,7 +124,7 @@ pub(crate) fn served_status(
             scrub: volume.scrub.map(Into::into),
         }),
         is_silent: false,
-        lost: LostRanges::of_status(&volume.lost, volume.lost_joined),
+        lost: LostRanges::of_status(&volume.lost, volume.lost_joined, config.shard),
         scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };

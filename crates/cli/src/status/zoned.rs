@@ -87,7 +87,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         zones: Some(LogicalZones { count: volume.zones, zone_bytes }),
         server: None,
         is_silent: false,
-        lost: LostRanges::of_faults(&faults),
+        lost: LostRanges::of_faults(&faults, config.shard),
         scrubs: ScrubEntry::list(&found.survey.scrubs.0, false),
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config),
@@ -187,7 +187,7 @@ pub(crate) fn served_zoned_status(
             next_scrub_s: front_ends.next_scrub_s,
         }),
         is_silent: false,
-        lost: LostRanges::of_status(&volume.lost, volume.lost_joined),
+        lost: LostRanges::of_status(&volume.lost, volume.lost_joined, config.shard),
         scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };
