@@ -99,3 +99,23 @@ fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
     });
     assert_hit(&[Mark::ZoneLeftActive, Mark::ZonedShortOfActive]);
 }
+
+/// Such drives have no active zone to spare, so their first rejection puts the member at stake.
+#[test]
+fn a_member_that_rejects_one_finish_stays_although_the_volume_needs_the_zone() {
+    let drives = drives_with(OobKind::Separate, CAPACITY, 7);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        create_on(&drives, &handle, UNIT).await;
+        let volume = start(&drives, &handle).await;
+        let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish));
+        drives[0].inject(finish, FaultAction::Fail(Status::InvalidField));
+        fill(&volume).await;
+        let member = volume.status().members.swap_remove(0);
+        assert_eq!((member.online, member.zones_unfinished), (true, 0));
+        volume.close().await;
+    });
+    assert_eq!(drives[0].zone(ZoneId(FIRST_COLUMN)).state, ZoneState::Full);
+    assert_hit(&[Mark::ZonedShortOfActive]);
+}

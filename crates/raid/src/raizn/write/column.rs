@@ -4,6 +4,7 @@
 use std::rc::Rc;
 
 use futures_util::future::join_all;
+use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, Payload, ReportOptions, Status, ZoneAddress, ZoneId, ZoneInfo, ZonedDevice,
     ZonedDeviceExt,
@@ -23,6 +24,9 @@ type Batch = (Vec<ColumnWrite>, Option<Rc<dyn ZonedDevice>>);
 
 /// Attempts at a write before its drive is evicted.
 const WRITE_TRIES: u32 = 4;
+
+/// Pause before a finish is tried again that the drive found fault with.
+const REJECTED_PAUSE: Nanos = Nanos::from_millis(800);
 
 impl Core {
     /// Writes whatever is queued for a column of a zone.
@@ -183,7 +187,12 @@ impl Core {
         zone: ZoneId,
     ) {
         assert!(Layout::is_column(zone), "{zone} holds no column");
-        let finished = self.finish_zone(column, device, zone).await;
+        let mut finished = self.finish_zone(column, device, zone).await;
+        if finished.is_err_and(is_of_command) && self.is_short_of_active(column, device) {
+            // One rejection may be a fault of the moment, and the member is at stake.
+            self.handle.sleep(REJECTED_PAUSE).await;
+            finished = self.finish_zone(column, device, zone).await;
+        }
         // A zone that is read-only or offline is not active.
         if let Err(status) = finished
             && !status.is_of_zone_state()
@@ -201,8 +210,8 @@ impl Core {
     /// Whether the zones that a member leaves active are some of those that the volume needs.
     fn is_short_of_active(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
         let state = self.state.borrow();
-        let geometry = device.geometry();
-        let limit = geometry.max_active.into_iter().chain(geometry.max_open).min();
+        // Open ones do not count: a controller closes them for others.
+        let limit = device.geometry().max_active;
         let volume = state.zones.geometry();
         let (Some(limit), Some(most)) = (limit, volume.max_active) else { return false };
         let most = most.min(volume.zones);
