@@ -210,6 +210,14 @@ pub enum Problem {
         /// The block of the first data unit.
         block: u32,
     },
+    /// A block of a zone that cannot be reconstructed, with blocks of the zone behind it.
+    #[error("zone {zone}: block {block} is lost")]
+    ZoneBlockLost {
+        /// The logical zone.
+        zone: u32,
+        /// The block.
+        block: u32,
+    },
     /// A zone whose next block is damaged beyond redundancy, or that is shorter than its record.
     #[error("zone {zone}: block {block} and those behind it are lost")]
     ZoneCutShort {
@@ -217,6 +225,21 @@ pub enum Problem {
         zone: u32,
         /// The first lost block.
         block: u32,
+    },
+    /// A range that the volume has listed as lost. What is lost now is found apart from that.
+    #[error(
+        "zone {zone}: {}{blocks} blocks from block {block} on are on record as lost",
+        if *joined { "some of " } else { "" }
+    )]
+    LostOnRecord {
+        /// The logical zone.
+        zone: u32,
+        /// The first block.
+        block: u32,
+        /// Their number, with those of following zones.
+        blocks: u64,
+        /// Whether ranges were joined: not all of these blocks are lost.
+        joined: bool,
     },
     /// An index block that does not verify.
     #[error("the index block is damaged or out of place")]
@@ -246,6 +269,7 @@ impl Problem {
             | Self::MemberMissing { .. }
             | Self::EmptyActiveZone
             | Self::RebuildUnfinished
+            | Self::LostOnRecord { .. }
             | Self::Hole => Severity::Note,
             Self::DriveUnusable { .. }
             | Self::DuplicateMember
@@ -263,6 +287,7 @@ impl Problem {
             Self::NoArray
             | Self::SegmentLost
             | Self::StripeLost { .. }
+            | Self::ZoneBlockLost { .. }
             | Self::ZoneCutShort { .. }
             | Self::RecordedAsLost { .. } => Severity::Loss,
             Self::IdentityChanged
@@ -391,7 +416,8 @@ pub struct Counts {
     pub reconstructed_blocks: u64,
     /// Blocks of the volume that hold data.
     pub mapped_blocks: u64,
-    /// Blocks of the volume whose contents are recorded as lost.
+    /// Blocks of the volume whose contents are recorded as lost; those of a zoned volume that can
+    /// be neither read nor reconstructed.
     pub lost_blocks: u64,
     /// Trimmed blocks of the volume.
     pub trimmed_blocks: u64,

@@ -14,8 +14,8 @@ use zoneweave_raid::raizn::{CreateOptions, OpenOptions, Volume, create, open};
 use zoneweave_raid::scheme::Scheme;
 use zoneweave_runtime::{Executor, Handle, Nanos, Random, VirtualTime};
 use zoneweave_zoned::{
-    BLOCK_BYTES, BlockCount, Command, Geometry, OobKind, Payload, ZoneAction, ZoneAddress, ZoneId,
-    ZonedDevice, ZonedDeviceExt,
+    BLOCK_BYTES, BlockCount, Command, Geometry, OobKind, Payload, Status, ZoneAction, ZoneAddress,
+    ZoneId, ZonedDevice, ZonedDeviceExt,
 };
 
 const UNIT: u32 = 4;
@@ -142,15 +142,120 @@ fn damage_is_covered_up_to_the_redundancy() {
     drives[1].corrupt(at(9), Damage::Garbage { part: BlockPart::Data, seed: 1 });
     let found = checked(&drives, &[]);
     assert_holds(&found);
-    let (damage, losses, violations) = severities(&found);
-    assert!(damage >= 2 && (losses, violations) == (0, 0), "{:#?}", found.report);
-    // The same place of another member: one block of the stripe is lost, and the zone ends there.
+    assert_eq!(severities(&found), (2, 0, 0), "{:#?}", found.report);
+    // The same place of another member: one block of the stripe is lost, and none behind it.
     drives[2].set_unreadable(at(3), BlockCount(1));
     let found = checked(&drives, &[]);
-    let lost = |problem: &Problem| matches!(problem, Problem::ZoneCutShort { zone: 0, .. });
-    let findings = &found.report.findings;
-    assert!(findings.iter().any(|finding| lost(&finding.problem)), "{findings:#?}");
-    assert!(found.zones[0].blocks < LENGTH);
+    assert_eq!(lost_blocks(&found), [(0, 3)], "{:#?}", found.report);
+    assert_eq!((found.zones[0].blocks, found.zones[0].lost), (LENGTH, 1));
+    assert_eq!(found.report.counts.lost_blocks, 1);
+}
+
+/// Blocks that are lost, each by itself: zone and number.
+fn lost_blocks(checked: &Checked) -> Vec<(u32, u32)> {
+    let lost = checked.report.findings.iter().filter_map(|finding| match finding.problem {
+        Problem::ZoneBlockLost { zone, block } => Some((zone, block)),
+        _ => None,
+    });
+    lost.collect()
+}
+
+/// Blocks on record as lost.
+fn recorded(checked: &Checked) -> Vec<(u32, u32)> {
+    let ranges = checked.report.findings.iter().filter_map(|finding| match finding.problem {
+        Problem::LostOnRecord { zone, block, blocks, joined: false } => Some((zone, block, blocks)),
+        _ => None,
+    });
+    let blocks = |(zone, block, blocks): (u32, u32, u64)| {
+        let end = u64::from(block) + blocks;
+        (u64::from(block)..end).map(move |block| (zone, u32::try_from(block).unwrap()))
+    };
+    ranges.flat_map(blocks).collect()
+}
+
+/// A zone was taken to end at its first lost block, so that hundreds of them were one loss.
+#[test]
+fn each_lost_block_is_a_loss_as_for_the_engine() {
+    let drives = volume(OobKind::Separate, 1);
+    for zone in 0..3 {
+        for drive in &drives[..2] {
+            drive.set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN + zone), 1), BlockCount(2));
+        }
+    }
+    let found = checked(&drives, &[]);
+    let executor = executor();
+    let handle = executor.handle();
+    let (refused, damaged) = executor.run(async {
+        let volume = start(&drives, &handle).await;
+        let mut refused = Vec::new();
+        for (zone, blocks) in [(0, LENGTH), (1, 480), (2, 21)] {
+            for at in 0..blocks {
+                match volume.read(ZoneAddress::new(ZoneId(zone), at), BlockCount(1)).await {
+                    Ok(_) => {}
+                    Err(Status::UnrecoveredRead) => refused.push((zone, at)),
+                    Err(status) => panic!("{status}"),
+                }
+            }
+        }
+        let damaged = volume.scrub().await.unwrap().damaged;
+        volume.close().await;
+        (refused, damaged)
+    });
+    drop(executor);
+    assert!(refused.iter().any(|(zone, _)| *zone == 2), "{refused:?}");
+    assert_eq!(lost_blocks(&found), refused);
+    assert_eq!(severities(&found), (damaged, refused.len() as u64, 0));
+    assert_eq!(found.report.counts.lost_blocks, refused.len() as u64);
+    assert!(recorded(&found).is_empty());
+    let ends: Vec<_> = found.zones.iter().map(|zone| zone.blocks).collect();
+    assert_eq!(ends, [LENGTH, 480, 21, 5, 0]);
+    let found = checked(&drives, &[]);
+    assert_eq!((lost_blocks(&found), recorded(&found)), (refused.clone(), refused));
+}
+
+/// Behind the last stripe that all members hold, a block that is lost is the end: nothing shows
+/// that those behind it were acknowledged.
+#[test]
+fn a_zone_ends_at_a_lost_block_of_its_tail() {
+    let drives = volume(OobKind::Separate, 1);
+    let last = LENGTH / (2 * UNIT) * UNIT;
+    let column = ZoneId(FIRST_COLUMN);
+    let data = drives.iter().find(|drive| drive.zone(column).write_pointer.0 > last);
+    data.unwrap().set_unreadable(ZoneAddress::new(column, last + 1), BlockCount(1));
+    // Its parity.
+    for drive in &drives {
+        for zone in (4..FIRST_COLUMN).map(ZoneId) {
+            let written = drive.zone(zone).write_pointer.0;
+            if written > 0 {
+                drive.set_unreadable(ZoneAddress::new(zone, 0), BlockCount(written));
+            }
+        }
+    }
+    let found = checked(&drives, &[]);
+    let end = LENGTH / (2 * UNIT) * 2 * UNIT + 1;
+    let cut = Problem::ZoneCutShort { zone: 0, block: end };
+    let report = &found.report;
+    assert!(report.findings.iter().any(|finding| finding.problem == cut), "{report:#?}");
+    assert_eq!((found.zones[0].blocks, lost_blocks(&found)), (end, vec![]));
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let report = start(&drives, &handle).await.report().await.unwrap();
+        assert_eq!(report[0].write_pointer.0, end);
+    });
+}
+
+/// No drive holds anything of a zone whose columns are offline.
+#[test]
+fn a_finished_zone_of_which_nothing_is_left_is_one_loss() {
+    let drives = volume(OobKind::Separate, 1);
+    drives.iter().for_each(|drive| drive.set_offline(ZoneId(FIRST_COLUMN + 2)));
+    let found = checked(&drives, &[]);
+    let findings = found.report.findings.iter();
+    let losses = findings.filter(|finding| finding.severity == Severity::Loss);
+    let losses: Vec<_> = losses.map(|finding| &finding.problem).collect();
+    assert_eq!(losses, [&Problem::ZoneCutShort { zone: 2, block: 0 }]);
+    assert_eq!((found.zones[2].blocks, found.zones[2].lost), (21, 21));
 }
 
 #[test]

@@ -185,22 +185,34 @@ impl Membership {
     /// Damaged blocks on record that were restored, and that were not, and the number of lost
     /// ranges: what any member has.
     pub(crate) fn faults(&self) -> (u64, u64, u64) {
-        let (mut damaged, mut lost) = (vec![(0, 0); self.uuids.len()], Vec::new());
+        let mut damaged = vec![(0, 0); self.uuids.len()];
         for (_, faults) in self.faults.values() {
             for (most, (restored, gone)) in damaged.iter_mut().zip(&faults.damaged) {
                 *most = (most.0.max(*restored), most.1.max(*gone));
             }
-            lost.extend(&faults.lost);
-        }
-        lost.sort_unstable();
-        let (mut ranges, mut behind) = (0, None);
-        for (lba, blocks) in lost {
-            ranges += u64::from(behind.is_none_or(|behind| behind < lba));
-            behind = behind.max(Some(lba + blocks));
         }
         let sum =
             |count: fn(&(u64, u64)) -> u64| damaged.iter().map(count).fold(0, u64::saturating_add);
-        (sum(|damaged| damaged.0), sum(|damaged| damaged.1), ranges)
+        let (ranges, _) = self.lost_on_record();
+        (sum(|damaged| damaged.0), sum(|damaged| damaged.1), ranges.len() as u64)
+    }
+
+    /// The lost ranges on record, as first block and number: what any member has. Also whether some
+    /// were joined, with blocks between them that are not lost.
+    pub(crate) fn lost_on_record(&self) -> (Vec<(u64, u64)>, bool) {
+        let faults = || self.faults.values().map(|(_, faults)| faults);
+        let mut all: Vec<_> = faults().flat_map(|faults| faults.lost.iter().copied()).collect();
+        all.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (lba, blocks) in all {
+            match ranges.last_mut() {
+                Some(last) if lba <= last.0 + last.1 => {
+                    last.1 = last.1.max(lba + blocks - last.0);
+                }
+                _ => ranges.push((lba, blocks)),
+            }
+        }
+        (ranges, faults().any(|faults| faults.joined))
     }
 
     /// Adds the seals, dead segments and ceilings of a valid member's records.

@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     pub(crate) damaged: Vec<(u64, u64)>,
     /// Lost ranges of the volume: first block and number.
     pub(crate) lost: Vec<(u64, u64)>,
+    /// Whether ranges were joined, with blocks between them that are not lost.
+    pub(crate) joined: bool,
 }
 
 impl Faults {
@@ -37,7 +39,7 @@ impl Faults {
         if rest.len() != ranges * RANGE_BYTES {
             return None;
         }
-        let mut faults = Self::default();
+        let mut faults = Self { joined: head.u8(3) == 1, ..Self::default() };
         for member in errors.chunks_exact(ERRORS_BYTES).map(Fields) {
             let counts = [0, 8, 16, 24, 32].map(|at| member.u64(at));
             if counts.iter().any(|count| *count >= COUNT_LIMIT) {

@@ -1,13 +1,12 @@
 //! A member's column of a logical zone.
 
-use zoneweave_zoned::ZoneState as DriveZone;
+use zoneweave_zoned::{Status, ZoneState as DriveZone};
 
 use crate::array::membership::{Member, Membership};
 use crate::drive::{Drive, ReadBlock, is_blank};
 use crate::format::fields::Array;
 use crate::format::record::MemberState;
-use crate::format::zoned::{DATA, Metadata, PARITY, ZoneState, ZonedConfig};
-use crate::report::{Findings, Location, Problem};
+use crate::format::zoned::{DATA, Junk, Metadata, PARITY, ZoneState, ZonedConfig};
 use crate::zoned::decisions::Decisions;
 use crate::zoned::layout::Layout;
 use crate::zoned::log::{Logs, Sealed};
@@ -19,7 +18,9 @@ pub(crate) enum Place {
     Lost,
     /// Nothing of the zone was written there.
     Unwritten,
-    /// The block cannot be read, or does not verify.
+    /// The block cannot be read.
+    Unreadable(Status),
+    /// The block does not verify.
     Damaged,
     There(Sealed),
 }
@@ -66,13 +67,18 @@ impl<'a> Column<'a> {
         Some(Self { number, drive: &member.drive, written })
     }
 
+    /// The first place without its block: behind the last one, or with junk and nothing in the
+    /// parity log. A start judges the zone from its stripe on.
+    pub(crate) fn first_missing(&self, context: &Context<'_>) -> u32 {
+        let holds = |junk: &&Junk| usize::from(junk.column) == self.number;
+        let junk = context.state.junk.iter().filter(holds);
+        let mut places = junk.flat_map(|junk| junk.start..junk.end.min(self.written));
+        let missing = places.find(|at| context.relocated(self.number, *at).block().is_none());
+        missing.unwrap_or(self.written)
+    }
+
     /// Reads the column's unit of a stripe.
-    pub(crate) async fn read(
-        &self,
-        context: &Context<'_>,
-        stripe: u32,
-        findings: &mut Findings,
-    ) -> Vec<Place> {
+    pub(crate) async fn read(&self, context: &Context<'_>, stripe: u32) -> Vec<Place> {
         let unit = context.layout.unit;
         let start = stripe * unit;
         let there = self.written.saturating_sub(start).min(unit);
@@ -98,21 +104,12 @@ impl<'a> Column<'a> {
                         let sealed = context.verify(self.number, at, &block.data, &block.oob);
                         sealed.map_or(Place::Damaged, Place::There)
                     }
-                    Some(Err(status)) => {
-                        let location = self.location(physical, at);
-                        findings.add(location, Problem::unreadable(*status));
-                        places.push(Place::Damaged);
-                        continue;
-                    }
+                    Some(Err(status)) => Place::Unreadable(*status),
                 },
             };
             places.push(place);
         }
         places
-    }
-
-    pub(crate) fn location(&self, physical: u32, at: u32) -> Location {
-        Location::drive(self.drive.number).zone(physical).offset(at)
     }
 }
 
@@ -132,7 +129,7 @@ pub(crate) struct Context<'a> {
 
 impl Context<'_> {
     fn is_junk(&self, column: usize, at: u32) -> bool {
-        let holds = |junk: &&crate::format::zoned::Junk| usize::from(junk.column) == column;
+        let holds = |junk: &&Junk| usize::from(junk.column) == column;
         self.state.junk.iter().filter(holds).any(|junk| (junk.start..junk.end).contains(&at))
     }
 

@@ -24,11 +24,14 @@ use walk::Walk;
 /// A logical zone as the next start would find it, without the members that are missing now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ZoneContents {
-    /// Blocks that can be read.
+    /// Its length in blocks.
     pub blocks: u32,
+    /// Blocks of these that cannot be read.
+    pub lost: u32,
     /// Whether the zone is finished, or written to its end.
     pub is_full: bool,
-    /// The blocks, if the options ask for them.
+    /// The blocks, if the options ask for them, up to the last one of which a drive holds
+    /// something. Those that cannot be read are zeros.
     pub data: Vec<Bytes>,
 }
 
@@ -54,5 +57,17 @@ pub(crate) async fn check_zones(
         let walk = Walk { membership, layout, zoned, state, decisions: &decisions, logs: &logs };
         zones.push(walk.run(&code, keep, findings).await);
     }
+    list_recorded(membership, &layout, findings);
     zones
+}
+
+/// Lists the ranges that are on record as lost.
+fn list_recorded(membership: &Membership, layout: &Layout, findings: &mut Findings) {
+    let size = u64::from(layout.zone_blocks().next_power_of_two());
+    let small = |number: u64| u32::try_from(number).expect("a zone of the volume, or its block");
+    let (ranges, joined) = membership.lost_on_record();
+    for (lba, blocks) in ranges {
+        let (zone, block) = (small(lba / size), small(lba % size));
+        findings.add(Location::default(), Problem::LostOnRecord { zone, block, blocks, joined });
+    }
 }

@@ -1,4 +1,8 @@
 //! The stripes of a zone, from the first on, up to the end of the zone: docs/format.md section Z4.
+//!
+//! A start judges a zone from the first stripe on that a member lacks a block of. The blocks before
+//! are written, so each of them that cannot be read is lost by itself. Behind, the first one that
+//! cannot be read is the end of the zone.
 
 use bytes::Bytes;
 
@@ -33,6 +37,12 @@ struct Stripe {
 impl Stripe {
     fn place(&self, role: u32, within: u32) -> &Place {
         &self.units[role as usize][within as usize]
+    }
+
+    /// Whether nothing of it is on any drive.
+    fn is_empty(&self) -> bool {
+        let mut places = self.units.iter().flatten();
+        places.all(|place| matches!(place, Place::Unwritten | Place::Lost))
     }
 
     /// Whether a data block is in its place, by its number in the stripe.
@@ -70,26 +80,34 @@ impl Walk<'_> {
                 Column::of(members, self.zoned, layout, decisions, zone, number)
             })
             .collect();
+        let held = self.held(&context, &columns, most);
+        let written = columns.iter().flatten().map(|column| column.written).max().unwrap_or(0);
         let mut contents =
             ZoneContents { is_full: self.state.finished.is_some(), ..ZoneContents::default() };
         let mut number = 0;
         while contents.blocks < most {
-            let mut units = vec![Vec::new(); layout.columns as usize];
-            for (column, member) in columns.iter().enumerate() {
-                let role = layout.role_of(zone, number, column) as usize;
-                units[role] = match member {
-                    Some(member) => member.read(&context, number, findings).await,
-                    None => vec![Place::Lost; layout.unit as usize],
-                };
-            }
-            let stripe = Stripe { number, units };
+            let stripe = self.read(&context, &columns, number).await;
             let first = number * layout.stripe_blocks();
             let until = most.min(first + layout.stripe_blocks());
+            if first < held && number * layout.unit >= written && stripe.is_empty() {
+                self.lose_rest(held, &mut contents, findings);
+                break;
+            }
             for block in first..until {
-                let Some(found) = self.readable(&context, &stripe, code, block) else { break };
+                let found = match self.readable(&context, &stripe, code, block) {
+                    Some(found) => {
+                        let is_there = stripe.is_there(layout, block - first);
+                        findings.report.counts.reconstructed_blocks += u64::from(!is_there);
+                        found
+                    }
+                    None if block < held => {
+                        contents.lost += 1;
+                        findings.add(Location::default(), Problem::ZoneBlockLost { zone, block });
+                        zeros()
+                    }
+                    None => break,
+                };
                 contents.blocks += 1;
-                let is_there = stripe.is_there(layout, block - first);
-                findings.report.counts.reconstructed_blocks += u64::from(!is_there);
                 if keep {
                     contents.data.push(found.data);
                 }
@@ -102,10 +120,51 @@ impl Walk<'_> {
             number += 1;
         }
         assert!(contents.blocks <= most, "zone {zone} is longer than it can be");
+        assert!(contents.lost <= contents.blocks, "zone {zone} has lost more than it had");
         contents.is_full |= contents.blocks == layout.zone_blocks();
-        findings.report.counts.stripes += u64::from(number);
-        findings.report.counts.mapped_blocks += u64::from(contents.blocks);
+        let counts = &mut findings.report.counts;
+        counts.stripes += u64::from(number);
+        counts.mapped_blocks += u64::from(contents.blocks - contents.lost);
+        counts.lost_blocks += u64::from(contents.lost);
         contents
+    }
+
+    /// Blocks that a start takes as written, whether or not they can be read.
+    fn held(&self, context: &Context<'_>, columns: &[Option<Column<'_>>], most: u32) -> u32 {
+        if self.state.finished.is_some() {
+            return most;
+        }
+        let missing = columns.iter().flatten().map(|column| column.first_missing(context)).min();
+        let stripe = missing.unwrap_or(0) / self.layout.unit;
+        stripe * self.layout.stripe_blocks()
+    }
+
+    async fn read(
+        &self,
+        context: &Context<'_>,
+        columns: &[Option<Column<'_>>],
+        number: u32,
+    ) -> Stripe {
+        let layout = &self.layout;
+        let mut units = vec![Vec::new(); layout.columns as usize];
+        for (column, member) in columns.iter().enumerate() {
+            let role = layout.role_of(self.state.zone, number, column) as usize;
+            units[role] = match member {
+                Some(member) => member.read(context, number).await,
+                None => vec![Place::Lost; layout.unit as usize],
+            };
+        }
+        Stripe { number, units }
+    }
+
+    /// Nothing is left of a finished zone from a stripe on: one finding for all of it, as its
+    /// recorded length may be any.
+    fn lose_rest(&self, end: u32, contents: &mut ZoneContents, findings: &mut Findings) {
+        assert!(contents.blocks < end, "a zone that ends at {end} has {}", contents.blocks);
+        let problem = Problem::ZoneCutShort { zone: self.state.zone, block: contents.blocks };
+        findings.add(Location::default(), problem);
+        contents.lost += end - contents.blocks;
+        contents.blocks = end;
     }
 
     /// A block that is there, or can be reconstructed.
@@ -185,15 +244,17 @@ impl Walk<'_> {
         let is_in_place = end >= first + layout.stripe_blocks() || self.state.finished == Some(end);
         for within in 0..layout.unit {
             for role in 0..layout.columns {
-                match stripe.place(role, within) {
-                    Place::There(_) => findings.report.counts.verified_blocks += 1,
-                    Place::Damaged => {
-                        let at = stripe.number * layout.unit + within;
-                        let location = self.location(stripe.number, role, at);
-                        findings.add(location, Problem::ColumnBlockDamaged);
+                let problem = match stripe.place(role, within) {
+                    Place::There(_) => {
+                        findings.report.counts.verified_blocks += 1;
+                        continue;
                     }
-                    Place::Unwritten | Place::Lost => {}
-                }
+                    Place::Unwritten | Place::Lost => continue,
+                    Place::Unreadable(status) => Problem::unreadable(*status),
+                    Place::Damaged => Problem::ColumnBlockDamaged,
+                };
+                let at = stripe.number * layout.unit + within;
+                findings.add(self.location(stripe.number, role, at), problem);
             }
             let units = self.in_place(stripe.number, within);
             if is_in_place && units > 0 && self.has_all(stripe, within, units) {
@@ -234,13 +295,12 @@ impl Walk<'_> {
         }
     }
 
-    /// A zone that ends before a damaged block, or before its recorded length, has lost data.
+    /// A zone that ends before a damaged block has lost data.
     fn report_end(&self, stripe: &Stripe, end: u32, findings: &mut Findings) {
         let layout = &self.layout;
         let in_stripe = end - stripe.number * layout.stripe_blocks();
         let (role, within) = (in_stripe / layout.unit, in_stripe % layout.unit);
-        let is_damaged = matches!(stripe.place(role, within), Place::Damaged);
-        if is_damaged || self.state.finished.is_some_and(|finished| end < finished) {
+        if matches!(stripe.place(role, within), Place::Damaged | Place::Unreadable(_)) {
             let problem = Problem::ZoneCutShort { zone: self.state.zone, block: end };
             findings.add(Location::default(), problem);
         }

@@ -117,11 +117,12 @@ fn tell(report: &Report, lines: &[Line], most: usize, is_zoned: bool, output: &O
     list(lines, most, tally, output);
     if is_zoned {
         output.line(format_args!(
-            "{} stripes, {} blocks verified, {} reconstructed; {} blocks can be read",
+            "{} stripes, {} blocks verified, {} reconstructed; {} blocks can be read, {} are lost",
             counts.stripes,
             counts.verified_blocks,
             counts.reconstructed_blocks,
-            counts.mapped_blocks
+            counts.mapped_blocks,
+            counts.lost_blocks
         ));
         return tell_verdict(report, output);
     }
