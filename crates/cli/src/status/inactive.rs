@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, VolumeKind};
 use zoneweave_raid::log::{
-    AssemblyError, DriveRole, DriveVerdict, Faults, MemberHealth, OpenError, Survey,
+    AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, Survey,
 };
 use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::judge::{Facts, Verdict, judge};
+use super::lost::lost_on_record;
 use super::{
     ArrayStatus, Health, LostRanges, MemberStatus, OtherDrive, ScrubEntry, ShardStatus, ZoneCounts,
     losses_left,
@@ -71,13 +72,6 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         others: describe_drives(drives, &survey.drives, config),
     };
     Some(status.with_drives_named())
-}
-
-/// Number of lost blocks on record: of those that were found on drives, and of those listed.
-pub(super) fn lost_on_record(faults: &Faults) -> u64 {
-    let unrepairable = faults.errors.iter().map(|errors| errors.unrepairable);
-    let listed = faults.lost.iter().map(|range| range.blocks);
-    unrepairable.fold(0, u64::saturating_add).max(listed.sum())
 }
 
 /// Why nothing is known of an array whose drives are here.

@@ -10,6 +10,7 @@ use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
+use super::lost::lost_of_status;
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
     LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
@@ -70,7 +71,7 @@ pub(crate) fn served_status(
         waiting: &front_ends.waiting,
         offline: &front_ends.offline,
         spares: &front_ends.spares,
-        lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
+        lost_blocks: lost_of_status(lost, &volume.lost, volume.lost_joined),
         is_zoned: false,
     };
     let Verdict { health, why, action } = judge(&facts);
@@ -129,11 +130,6 @@ pub(crate) fn served_status(
         others,
     };
     status.with_drives_named()
-}
-
-/// Number of lost blocks: of those that were found on drives, and of those listed.
-pub(super) fn lost_blocks(unrepairable: u64, listed: &[log::LostStatus]) -> u64 {
-    unrepairable.max(listed.iter().map(|range| range.blocks).sum())
 }
 
 fn writing(found: log::WritingStatus) -> WritingStatus {

@@ -6,9 +6,10 @@ use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_raid::raizn::{self, OpenError, VolumeStatus, ZoneCounts};
 use zoneweave_zoned::{BLOCK_BYTES, Geometry};
 
-use super::inactive::{few_named, inactive_member, lost_on_record, no_space};
+use super::inactive::{few_named, inactive_member, no_space};
 use super::judge::{Facts, Rebuild, Verdict, judge};
-use super::served::{FrontEnds, SlotDrive, free_space, lost_blocks, served_member};
+use super::lost::{lost_of_status, lost_on_record};
+use super::served::{FrontEnds, SlotDrive, free_space, served_member};
 use super::{
     ArrayStatus, Health, LostRanges, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
     describe_drives, losses_left,
@@ -141,7 +142,7 @@ pub(crate) fn served_zoned_status(
         waiting: &front_ends.waiting,
         offline: &front_ends.offline,
         spares: &[],
-        lost_blocks: lost_blocks(lost.fold(0, u64::saturating_add), &volume.lost),
+        lost_blocks: lost_of_status(lost, &volume.lost, volume.lost_joined),
         is_zoned: true,
     };
     let Verdict { health, why, action } = judge(&facts);

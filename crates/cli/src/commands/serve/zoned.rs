@@ -256,7 +256,7 @@ fn assemble(
     let (volume, report) = session.executor.run(unless(stop.wait(), opening))??;
     let OpenReport { drives: verdicts, relocated_blocks, given_up } = report;
     relocated(relocated_blocks, output);
-    given_up.iter().for_each(|zone| tell_given_up(zone, output));
+    tell_given_up(&given_up, output);
     assert_eq!(verdicts.len(), drives.opened.len(), "a role for each drive");
     let mut slots = vec![None; columns];
     for (verdict, named) in verdicts.iter().zip(&drives.opened) {
@@ -267,17 +267,25 @@ fn assemble(
     Ok((volume, slots))
 }
 
-/// Warns of a zone that lost its end by force: a drive that gave no answer may have had it.
-fn tell_given_up(given_up: &GivenUp, output: &Output) {
-    let GivenUp { zone, unread: Unread { part, slot, status } } = given_up;
-    let part = match part {
-        UnreadPart::ParityLog => "parity log",
-        UnreadPart::Zone(_) => "column",
-    };
-    output.warning(format_args!(
-        "zone {zone} may have lost blocks at its end: --force gave up the {part} of slot {slot}, \
-         which was not read ({status})"
-    ));
+/// Zones that are named one by one.
+const ZONES_TOLD: usize = 16;
+
+/// Warns of zones that lost their ends by force: drives that gave no answer may have had them.
+fn tell_given_up(given_up: &[GivenUp], output: &Output) {
+    for GivenUp { zone, unread: Unread { part, slot, status } } in given_up.iter().take(ZONES_TOLD)
+    {
+        let part = match part {
+            UnreadPart::ParityLog => "parity log",
+            UnreadPart::Zone(_) => "column",
+        };
+        output.warning(format_args!(
+            "zone {zone} may have lost blocks at its end: --force gave up the {part} of slot \
+             {slot}, which was not read ({status})"
+        ));
+    }
+    if let Some(more @ 1..) = given_up.len().checked_sub(ZONES_TOLD) {
+        output.warning(format_args!("{more} more zones may have lost blocks at their ends"));
+    }
 }
 
 /// Refuses options of block volumes.
