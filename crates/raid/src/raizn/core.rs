@@ -19,6 +19,7 @@ use crate::array::repair::scrub::ScrubState;
 use crate::array::state::Array;
 use crate::array::superblock_logs::SuperblockLog;
 use crate::array::volume::{ArrayVolume, VolumeNumbers};
+use crate::raizn::doubtful::DoubtfulPlaces;
 use crate::raizn::format::body::{Mount, PublishedMount, REBUILT_ZONES, RebuiltZones, ZonedBody};
 use crate::raizn::layout::Layout;
 use crate::raizn::parity_log::ParityLog;
@@ -44,6 +45,8 @@ pub(crate) struct State {
     pub(crate) admitted: u64,
     /// Reads of users since the start.
     pub(crate) reads: u64,
+    /// Places of columns that reads did not get: their blocks may be lost.
+    pub(crate) doubtful: DoubtfulPlaces,
     /// Numbers of admitted writes to empty zones that are not submitted yet: each takes an active
     /// zone of the drives, in this order.
     pub(crate) activations: BTreeSet<u64>,

@@ -24,6 +24,7 @@
 
 pub(crate) mod core;
 pub(crate) mod create;
+pub(crate) mod doubtful;
 pub(crate) mod format;
 pub(crate) mod layout;
 pub(crate) mod manage;

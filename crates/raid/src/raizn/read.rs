@@ -79,7 +79,7 @@ impl Core {
             changed.wait().await;
         }
         let pieces = self.layout.pieces(zone, start, blocks);
-        let reads = pieces.map(|(_, place, length)| self.read_piece(zone, place, length));
+        let reads = pieces.map(|(_, place, length)| self.read_piece(reader, place, length));
         let mut data = Vec::with_capacity(blocks as usize);
         for piece in join_all(reads).await {
             data.extend(piece?.into_iter().map(|block| block.data));
@@ -90,10 +90,11 @@ impl Core {
     /// Reads blocks of one data unit.
     async fn read_piece(
         self: &Rc<Self>,
-        zone: u32,
+        reader: &Reader,
         place: Place,
         length: u32,
     ) -> Result<Vec<Block>, Status> {
+        let zone = reader.zone;
         let found = self.fetch(zone, place.column, place.at, length).await;
         assert!(found.len() == length as usize, "{} of {length} blocks", found.len());
         if found.iter().all(Option::is_some) {
@@ -106,7 +107,7 @@ impl Core {
         for (at, (found, rebuilt)) in (place.at..).zip(found.into_iter().zip(rebuilt)) {
             match found.or(rebuilt) {
                 Some(block) => blocks.push(block),
-                None => _ = self.list_if_lost(zone, place.column, at).await,
+                None => self.judge_later(reader, place.column, at),
             }
         }
         let is_whole = blocks.len() == length as usize;

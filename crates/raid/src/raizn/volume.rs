@@ -194,7 +194,8 @@ impl Volume {
                 let logs_idle = logs.all(|(member, log)| {
                     !log.writing && (log.previous.is_none() || member.device.is_none())
                 });
-                state.array.stopped.is_some() || state.logical.iter().all(idle) && logs_idle
+                let is_written = state.logical.iter().all(idle) && logs_idle;
+                !state.doubtful.are_judged() && (state.array.stopped.is_some() || is_written)
             };
             if is_idle {
                 break;

@@ -32,6 +32,7 @@ use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
 use crate::instrument::marks::{Mark, mark_if};
 use crate::raizn::core::{Core, State};
+use crate::raizn::doubtful::DoubtfulPlaces;
 use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::format::zone_record::ZoneRecord;
 use crate::raizn::layout::{Layout, volume_geometry};
@@ -225,6 +226,7 @@ fn assemble(
         starved: BTreeSet::new(),
         admitted: 0,
         reads: 0,
+        doubtful: DoubtfulPlaces::default(),
         activations: BTreeSet::new(),
         array,
     };

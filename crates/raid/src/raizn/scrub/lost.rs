@@ -18,6 +18,7 @@ use crate::array::format::record::MemberState;
 use crate::array::repair::faults::RecordsFaults;
 use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::{Core, State};
+use crate::raizn::doubtful::Doubtful;
 use crate::raizn::read::Reader;
 use crate::raizn::scrub::Again;
 use crate::raizn::stripe::Block;
@@ -43,6 +44,38 @@ struct Answers {
 }
 
 impl Core {
+    /// Has a block that a user's read did not get listed, if it is lost.
+    pub(crate) fn judge_later(self: &Rc<Self>, reader: &Reader, column: Column, at: u32) {
+        let Reader { zone, resets, .. } = *reader;
+        if self.is_known(zone, column, at) {
+            return;
+        }
+        let place = Doubtful { zone, column, at, resets };
+        let begins = self.state.borrow_mut().doubtful.add(place);
+        if begins {
+            self.handle.spawn_alone("lost blocks", self.clone().judge_doubtful());
+        }
+    }
+
+    async fn judge_doubtful(self: Rc<Self>) {
+        while let Some(Doubtful { zone, column, at, .. }) = self.next_doubtful() {
+            // A reset waits for one place at most.
+            let _reader = Reader::begin(&self, zone);
+            let _is_lost = self.list_if_lost(zone, column, at).await;
+        }
+        // The end of the volume waits for that.
+        self.changed.open();
+    }
+
+    /// The next place to be judged: none of a volume that ends, nor of a zone that is being reset.
+    fn next_doubtful(&self) -> Option<Doubtful> {
+        let ends = self.closing.get() || self.is_stopped();
+        let state = &mut *self.state.borrow_mut();
+        let logical = &state.logical;
+        let resets = |place: &Doubtful| logical[place.zone as usize].resets_admitted;
+        state.doubtful.next(|place| !ends && resets(place) == place.resets)
+    }
+
     /// Lists a block that was neither read nor rebuilt, if it is lost, and those that are lost with
     /// it. Returns whether it is.
     pub(crate) async fn list_if_lost(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> bool {

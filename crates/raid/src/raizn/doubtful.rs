@@ -1,0 +1,53 @@
+//! Places that reads of users did not get, until it is known whether their blocks are lost.
+//!
+//! On failing media, each answer takes seconds, so such a read fails before that. One task of the
+//! volume then asks the drives, place by place in the order of the reads (`scrub/lost.rs`).
+
+use std::collections::VecDeque;
+
+use crate::scheme::Column;
+
+/// Most places that wait. More are judged when they are read again, or by a scrub.
+const WAITING_MOST: usize = 1024;
+
+/// A place of a column; the others of its stripe are judged with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Doubtful {
+    pub(crate) zone: u32,
+    pub(crate) column: Column,
+    pub(crate) at: u32,
+    /// Resets of the zone admitted before the read: with one more, the data is given up.
+    pub(crate) resets: u64,
+}
+
+/// The places that wait.
+#[derive(Default)]
+pub(crate) struct DoubtfulPlaces {
+    waiting: VecDeque<Doubtful>,
+    judging: bool,
+}
+
+impl DoubtfulPlaces {
+    /// Adds a place, if there is room. Returns whether a task has to be started.
+    pub(crate) fn add(&mut self, place: Doubtful) -> bool {
+        let is_same = |other: &Doubtful| (other.zone, other.at) == (place.zone, place.at);
+        if self.waiting.len() < WAITING_MOST && !self.waiting.iter().any(is_same) {
+            self.waiting.push_back(place);
+        }
+        !std::mem::replace(&mut self.judging, true)
+    }
+
+    /// The next place of those that still matter; `None` ends the task.
+    pub(crate) fn next(&mut self, matters: impl Fn(&Doubtful) -> bool) -> Option<Doubtful> {
+        assert!(self.judging, "no task judges places");
+        self.waiting.retain(matters);
+        let next = self.waiting.pop_front();
+        self.judging = next.is_some();
+        next
+    }
+
+    /// Whether a task judges places.
+    pub(crate) const fn are_judged(&self) -> bool {
+        self.judging
+    }
+}
