@@ -159,6 +159,40 @@ fn a_scrub_that_is_dropped_leaves_the_parity_log_in_order() {
     assert_hit(&[Mark::ZonedLoggedForNone]);
 }
 
+/// A record that a dropped scrub has left was dropped with the member of the log, which woke none
+/// of the writes that waited for its room.
+#[test]
+fn a_write_goes_on_once_the_record_of_a_dropped_scrub_is_gone_with_its_member() {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        create_on(&drives, &handle, UNIT).await;
+        let volume = start(&drives, &handle).await;
+        write(&volume, 0, 0, 400).await.unwrap();
+        for zone in LOG_ZONES {
+            let writes = Selector::next(CommandKind::Write).in_zone(ZoneId(zone)).always();
+            drives[0].inject(writes, FaultAction::Slow(Nanos::from_secs(1)));
+        }
+        drives[0].set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN), 0), BlockCount(1));
+        // The record of the first is being written, and that of the second waits behind it.
+        for _ in 0..2 {
+            let scrubbing = pin!(volume.scrub());
+            let dropping = pin!(handle.sleep(Nanos::from_millis(100)));
+            assert!(matches!(select(scrubbing, dropping).await, Either::Right(_)), "it goes on");
+        }
+        let of_write = volume.clone();
+        // So many stripes that the log has room for nothing else.
+        let writing = async move { write(&of_write, 1, 0, 256).await };
+        let writing = handle.spawn("write", writing);
+        handle.sleep(Nanos::from_millis(100)).await;
+        volume.drive_lost(Column::of(0), "it was pulled");
+        writing.await.unwrap();
+        volume.close().await;
+    });
+    assert_hit(&[Mark::ZonedLogAwaited, Mark::ZonedLoggedForNone]);
+}
+
 #[test]
 fn a_scrub_is_stopped_with_what_it_has_found() {
     let drives = drives(OobKind::Separate, 240);

@@ -132,6 +132,54 @@ pub fn zoned_seeds() -> Vec<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::array::format::numbers::{Epoch, Lineage, SegmentId, Sequence};
+    use crate::array::format::record::{MemberEntry, MemberState, MemberUuid, SuperblockRecord};
+
+    /// The newest record of a member with such a report was a damaged one, which kept the volume
+    /// from its start.
+    #[test]
+    fn a_report_that_makes_no_sense_is_a_state() {
+        let columns = config().scheme.columns();
+        let member = MemberEntry {
+            uuid: MemberUuid([3; 16]),
+            state: MemberState::Online,
+            since_epoch: Epoch(2),
+        };
+        let record = |members| {
+            let errors = vec![MemberErrors::default(); members];
+            SuperblockRecord {
+                config: config(),
+                lineage: Lineage(1),
+                epoch: Epoch(4),
+                epoch_tag: 5,
+                record_sequence: 6,
+                slot: Column(1),
+                member: member.uuid,
+                members: vec![member; columns],
+                sequence_ceiling: Sequence(7),
+                segment_ceiling: SegmentId::FIRST,
+                body: ZonedBody::Faults(Faults { errors, ..Faults::default() }),
+            }
+        };
+        let decoded = |record: &SuperblockRecord<ZonedBody>| {
+            SuperblockRecord::<ZonedBody>::decode(&record.encode()).unwrap()
+        };
+        let right = record(columns);
+        assert_eq!(decoded(&right), right);
+        // Errors of one more member than there are.
+        let wrong = record(columns + 1);
+        assert_eq!(decoded(&wrong), SuperblockRecord { body: ZonedBody::State, ..wrong });
+    }
+
+    /// Addresses of a zoned volume end later than those of a block volume.
+    #[test]
+    fn ranges_of_large_volumes_are_on_record() {
+        let config = ArrayConfig { zones: 1 << 20, ..config() };
+        let errors = vec![MemberErrors::default(); config.scheme.columns()];
+        let lost = vec![LostRange { lba: Lba(1 << 41), blocks: 2 }];
+        let body = ZonedBody::Faults(Faults { errors, lost, joined: false });
+        assert_eq!(ZonedBody::decode(body.kind(), &body.encode(), &config), Ok(body));
+    }
 
     #[test]
     fn seeds_decode_and_changed_seeds_do_no_harm() {
