@@ -1,6 +1,8 @@
 //! Drives that are away for a while: none is expelled before it misses a write, and each gets what
 //! it missed and nothing else.
 
+use std::fs;
+
 use serde_json::Value;
 
 use crate::common::{Ended, MEMBERS, Nbd, Place, Server, pattern};
@@ -195,4 +197,31 @@ fn offline_and_online_refuse_what_would_cost_data_or_an_array_of_its_own() {
     place.run("array online d/drive0 --slot 3").exits(2).complains("--with");
     place.run(&format!("{online} d/drive3")).exits(0).says("HEALTHY");
     server.stop();
+}
+
+/// An older copy in the place of a drive came into service without a word.
+#[test]
+fn an_older_copy_of_a_drive_is_told() {
+    let (place, _, _) = with_data();
+    let (drive, copy) = (place.path("d/drive3"), place.path("older"));
+    fs::copy(&drive, &copy).unwrap();
+    let data = pattern(4, DATA);
+    let server = place.serve(MEMBERS);
+    let mut client = server.client();
+    write(&mut client, &data);
+    client.flush();
+    drop(client);
+    server.stop();
+    fs::rename(&copy, &drive).unwrap();
+    let server = place.serve(MEMBERS);
+    let found = healthy(&place);
+    let of_slots =
+        (0..4_usize).map(|slot| found["members"][slot]["segments_absent_at_start"].as_u64());
+    let of_slots: Vec<_> = of_slots.map(Option::unwrap).collect();
+    assert!(of_slots[..3] == [0; 3] && of_slots[3] > 0, "{of_slots:?}");
+    assert_eq!(found["members"][3]["segments_lacking"], 0);
+    assert_eq!(server.client().read(0, DATA), data);
+    let log = server.stop();
+    assert!(log.contains("slot 3 (d/drive3): older than the array"), "{log}");
+    place.run(&format!("array check {MEMBERS}")).exits(0);
 }

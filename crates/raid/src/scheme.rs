@@ -280,12 +280,17 @@ impl Scheme {
     #[must_use]
     pub fn losses_left(self, lost: ColumnSet) -> usize {
         let majority = ((self.columns() - 1) / 2).saturating_sub(lost.len());
-        let readable = match self.is_mirrored() {
+        self.reads_left(lost).min(majority)
+    }
+
+    /// Number of arbitrary further columns that may be lost while everything can be read.
+    #[must_use]
+    pub fn reads_left(self, lost: ColumnSet) -> usize {
+        match self.is_mirrored() {
             // Two more may be twins.
             true => usize::from(self.survives(lost) && self.survives_another(lost)),
-            false => self.parity().saturating_sub(lost.len()),
-        };
-        readable.min(majority)
+            false => self.parity().saturating_sub(lost.without(self.absent).len()),
+        }
     }
 
     /// The columns of which some or all are needed to reconstruct a chunk of `column`.

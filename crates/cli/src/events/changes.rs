@@ -33,6 +33,8 @@ const PRESSURE: (f64, f64) = (4.0, 2.0);
 pub(crate) struct Changes {
     health: Option<Health>,
     members: Vec<(MemberHealth, MemberIo)>,
+    /// Slots whose drives were told to be stale.
+    stale: Vec<u8>,
     scrub: Quarter,
     rebuild: Quarter,
     space: Option<usize>,
@@ -43,6 +45,7 @@ impl Changes {
     /// The events between the last look and this one.
     pub(crate) fn look(&mut self, now: Nanos, status: &ArrayStatus) -> Vec<What> {
         let mut news = Vec::new();
+        self.look_for_stale(&status.members, &mut news);
         self.look_at_members(&status.members, &mut news);
         let before = self.health.replace(status.health).unwrap_or(Health::Starting);
         // A server that starts with a healthy array has told so already.
@@ -59,6 +62,20 @@ impl Changes {
             news.extend(self.reclaim.look(now, blocks));
         }
         news
+    }
+
+    /// What the start found is told at the first look too: nobody else tells.
+    fn look_for_stale(&mut self, members: &[MemberStatus], news: &mut Vec<What>) {
+        let is_stale = |member: &&MemberStatus| member.segments_absent_at_start > 0;
+        for member in members.iter().filter(is_stale) {
+            if self.stale.contains(&member.slot) {
+                continue;
+            }
+            let drive = member.drive.as_deref().unwrap_or_default();
+            let place = Place::new(member.slot.into(), drive);
+            news.push(What::DriveStale { place, segments: member.segments_absent_at_start });
+        }
+        self.stale = members.iter().filter(is_stale).map(|member| member.slot).collect();
     }
 
     fn look_at_members(&mut self, members: &[MemberStatus], news: &mut Vec<What>) {

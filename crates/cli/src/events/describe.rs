@@ -40,6 +40,7 @@ impl What {
                 _ => Level::Notice,
             },
             Self::DriveErrors { .. }
+            | Self::DriveStale { .. }
             | Self::Repaired { .. }
             | Self::SpareTaken { .. }
             | Self::ReclaimPressure { .. } => Level::Warning,
@@ -63,6 +64,7 @@ impl What {
             Self::Health { .. } => "health",
             Self::Member { .. } => "member",
             Self::DriveErrors { .. } => "drive-errors",
+            Self::DriveStale { .. } => "drive-stale",
             Self::Repaired { .. } => "repaired",
             Self::Lost { .. } => "lost",
             Self::FaultsCleared => "faults-cleared",
@@ -85,6 +87,7 @@ impl What {
         match self {
             Self::Member { place, .. }
             | Self::DriveErrors { place, .. }
+            | Self::DriveStale { place, .. }
             | Self::Repaired { place, .. }
             | Self::Lost { place, .. }
             | Self::DriveOffline { place } => Some(place.clone()),
@@ -123,6 +126,11 @@ impl fmt::Display for What {
             Self::DriveErrors { place, reads, writes } => {
                 write!(f, "{place}: {reads} reads and {writes} writes failed so far")
             }
+            Self::DriveStale { place, segments } => write!(
+                f,
+                "{place}: older than the array, or with lost zones: {segments} segments lacked \
+                 blocks on it, and are rewritten from the other drives"
+            ),
             Self::Repaired { place, bytes: size } => {
                 let size = bytes(*size);
                 write!(f, "{place}: {size} were damaged, and restored from other drives")

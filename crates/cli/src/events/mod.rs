@@ -87,6 +87,8 @@ pub(crate) enum What {
     Member { place: Place, state: MemberHealth, reason: Option<String> },
     /// Commands to a drive failed: so many since they were cleared.
     DriveErrors { place: Place, reads: u64, writes: u64 },
+    /// A drive lacked blocks of so many segments when the server started.
+    DriveStale { place: Place, segments: u32 },
     /// Blocks of a drive were damaged, and restored from the others: so much since then.
     Repaired { place: Place, bytes: u64 },
     /// Blocks of a drive were damaged, and are on no other: so much since then.

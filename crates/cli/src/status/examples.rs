@@ -19,6 +19,8 @@ pub(crate) fn healthy() -> ArrayStatus {
         zones: None,
         resets_max: None,
         io: None,
+        segments_lacking: 0,
+        segments_absent_at_start: 0,
     };
     ArrayStatus {
         name: "vol0".to_owned(),

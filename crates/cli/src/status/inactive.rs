@@ -143,6 +143,8 @@ pub(super) fn inactive_member(
         resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(&zones)),
         io: None,
+        segments_lacking: 0,
+        segments_absent_at_start: 0,
     }
 }
 

@@ -4,6 +4,8 @@
 //! |---|---|---|
 //! | all online, and every block could be read | HEALTHY | |
 //! | all others are being rebuilt | REBUILDING | none |
+//! | an online drive lacks blocks, which are being rewritten | REBUILDING | none |
+//! | an online drive lacks blocks, and no space is free to rewrite them | DEGRADED | trim |
 //! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, at once |
 //! | a slot has no drive, and a spare, a replacement or its drive waits for it | DEGRADED | none |
 //! | a drive is missing, and has missed nothing yet | DEGRADED | bring it back |
@@ -41,6 +43,8 @@ pub(super) struct Facts<'a> {
     /// Whether a server runs; without one, `stopped` says what to do.
     pub is_served: bool,
     pub rebuild: Rebuild,
+    /// Whether blocks that online drives lack are being rewritten.
+    pub relocates: bool,
     pub waiting: &'a [WaitingStatus],
     /// Slots whose drives were taken offline, with their paths.
     pub offline: &'a [(u8, PathBuf)],
@@ -74,7 +78,8 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
         };
         return Verdict { health: Health::Failed, why: Some(why), action: Some(action) };
     }
-    let members = (!bad.is_empty()).then(|| facts.members_verdict());
+    let is_whole = facts.members.iter().all(MemberStatus::is_whole);
+    let members = (!is_whole).then(|| facts.members_verdict());
     let (health, action) = members.unzip();
     let health = health.unwrap_or(Health::Healthy);
     let why = Some(described).filter(|why| !why.is_empty());
@@ -113,7 +118,19 @@ impl Facts<'_> {
         found.map(|member| member.slot).collect()
     }
 
-    /// The state and reason of each member that is not online, and of spares that are no help.
+    /// What online members lack.
+    fn lacking(&self) -> impl Iterator<Item = String> {
+        let is_lacking = |member: &&MemberStatus| {
+            member.state == MemberHealth::Online && member.segments_lacking > 0
+        };
+        self.members.iter().filter(is_lacking).map(|member| {
+            let (slot, count) = (member.slot, member.segments_lacking);
+            let segments = if count == 1 { "segment" } else { "segments" };
+            format!("slot {slot} lacks blocks of {count} {segments}, to be rewritten from others")
+        })
+    }
+
+    /// The state and reason of each member that is not whole, and of spares that are no help.
     fn described(&self) -> String {
         let words = |member: &&MemberStatus| {
             slot_state(member.slot, member.state, member.reason.as_deref())
@@ -124,7 +141,8 @@ impl Facts<'_> {
             let reason = spare.reason.as_deref().unwrap_or("it failed");
             format!("the spare {} is unusable: {reason}", spare.shown())
         });
-        bad.iter().map(words).chain(spares).collect::<Vec<_>>().join("; ")
+        let bad = bad.iter().map(words);
+        bad.chain(self.lacking()).chain(spares).collect::<Vec<_>>().join("; ")
     }
 
     /// Advice for an array whose writes have stopped for lack of drives.
@@ -149,14 +167,30 @@ impl Facts<'_> {
         let missing = self.slots_in(&[MemberHealth::Missing]);
         let out = self.slots_in(&[MemberHealth::Failed, MemberHealth::Missing]);
         let rebuilding = self.slots_in(&[MemberHealth::Rebuilding]);
-        if out.is_empty() {
-            return self.only_rebuilding(&rebuilding);
+        match (&out[..], &rebuilding[..]) {
+            ([], []) => return self.only_lacking(),
+            ([], _) => return self.only_rebuilding(&rebuilding),
+            _ => {}
         }
         let action = match self.is_served {
             true => self.for_vacant(&out, &rebuilding),
             false => unserved(&out, &missing, self.losses_left),
         };
         (Health::Degraded, action)
+    }
+
+    fn only_lacking(&self) -> (Health, String) {
+        match self.relocates {
+            true => {
+                let text = format!("{NOTHING}blocks are being rewritten; do not remove a drive");
+                (Health::Rebuilding, text)
+            }
+            false => {
+                let text = "trim unused blocks, and restart the server: no space is free to \
+                            rewrite what a drive lacks";
+                (Health::Degraded, text.to_owned())
+            }
+        }
     }
 
     fn only_rebuilding(&self, slots: &[u8]) -> (Health, String) {

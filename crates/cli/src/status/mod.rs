@@ -374,9 +374,20 @@ pub(crate) struct MemberStatus {
     /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
     pub io: Option<MemberIo>,
+    /// Segments that lack blocks on it although it is online, until they are written again.
+    #[serde(default)]
+    pub segments_lacking: u32,
+    /// Segments of which blocks were missing on it when the server started.
+    #[serde(default)]
+    pub segments_absent_at_start: u32,
 }
 
 impl MemberStatus {
+    /// Whether it holds every block of its column.
+    fn is_whole(&self) -> bool {
+        self.state == MemberHealth::Online && self.segments_lacking == 0
+    }
+
     /// Its drive for messages, if known.
     fn shown(&self) -> Option<String> {
         self.path.as_deref().map(absolute_text).or_else(|| self.drive.clone())

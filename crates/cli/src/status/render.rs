@@ -49,7 +49,7 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     if let Some(why) = &status.why {
         field(output, "why", why);
     }
-    let is_degraded = status.members.iter().any(|member| member.state != MemberHealth::Online);
+    let is_degraded = !status.members.iter().all(MemberStatus::is_whole);
     let is_told = is_degraded && status.health < Health::Unknown;
     if let Some(left) = status.losses_left.filter(|_| is_told) {
         field(output, "losses", &losses(&status.members, left));
@@ -90,7 +90,7 @@ fn field(output: &Output, name: &str, text: &str) {
 
 /// The number of lost drives, and of further drives that may fail.
 fn losses(members: &[MemberStatus], left: usize) -> String {
-    let lost = members.iter().filter(|member| member.state != MemberHealth::Online).count();
+    let lost = members.iter().filter(|member| !member.is_whole()).count();
     let left = match left {
         0 => "no other may be lost".to_owned(),
         1 => "any one more may be lost".to_owned(),

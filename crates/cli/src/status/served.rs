@@ -59,7 +59,7 @@ pub(crate) fn served_status(
         served_member(member, slot)
     });
     let members: Vec<_> = members.collect();
-    let losses_left = losses_left(config.scheme, &members);
+    let losses_left = losses_left(config.scheme, &members).min(volume.losses_left);
     let lost = members.iter().filter_map(|member| member.io).map(|io| io.unrepairable_blocks);
     let runs = volume.rebuild.is_some() || front_ends.resumes;
     let facts = Facts {
@@ -68,6 +68,7 @@ pub(crate) fn served_status(
         stopped: volume.stopped,
         is_served: true,
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
+        relocates: volume.relocates,
         waiting: &front_ends.waiting,
         offline: &front_ends.offline,
         spares: &front_ends.spares,
@@ -165,6 +166,8 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
         reason: failure.or_else(|| member.reason.clone()),
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),
+        segments_lacking: member.segments_lacking,
+        segments_absent_at_start: member.segments_absent_at_start,
         io: Some(MemberIo {
             read_bytes: counted.read_bytes(),
             written_bytes: counted.written_bytes(),

@@ -112,6 +112,8 @@ pub(crate) fn as_member(member: &raizn::MemberStatus) -> MemberStatus {
         free_zones: 0,
         orphan_zones: 0,
         lost_zones: 0,
+        segments_lacking: 0,
+        segments_absent_at_start: 0,
         errors: member.errors,
         seen_ns_ago: member.seen_ns_ago,
     }
@@ -139,6 +141,7 @@ pub(crate) fn served_zoned_status(
         stopped: volume.stopped.as_deref(),
         is_served: true,
         rebuild: if runs { Rebuild::Runs } else { Rebuild::None },
+        relocates: false,
         waiting: &front_ends.waiting,
         offline: &front_ends.offline,
         spares: &[],

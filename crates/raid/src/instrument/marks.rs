@@ -291,6 +291,8 @@ marks! {
     RebuiltColumnCounts = "recovery.rebuilt_column_counts",
     /// Recovery: a segment that should have a column of a member in full service has none.
     ColumnLost = "recovery.column_lost",
+    /// Recovery: a column of an unfinished segment ends before rows that are complete elsewhere.
+    ColumnShort = "recovery.column_short",
     /// Recovery: a seal proves that a segment is a leftover, although zones of it are full.
     FullLeftoverKnownBySeal = "recovery.full_leftover_known_by_seal",
     /// Recovery: a segment is found that a crash left unfinished.

@@ -11,5 +11,6 @@ mod returning;
 mod schemes;
 mod scrubbing;
 mod spares;
+mod stale;
 mod stopping;
 mod suspicion;

@@ -52,6 +52,22 @@ fn a_start_without_a_drive_is_told() {
     assert_eq!(texts(&news), ["the array is now DEGRADED"]);
 }
 
+/// An older copy of a drive came into service without a word.
+#[test]
+fn a_drive_that_is_older_than_the_array_is_told_once() {
+    let mut status = healthy();
+    status.members[3].segments_absent_at_start = 7;
+    let mut changes = Changes::default();
+    let news = changes.look(Nanos(0), &status);
+    assert_eq!(
+        texts(&news),
+        ["slot 3 (d/drive3): older than the array, or with lost zones: 7 segments lacked blocks \
+             on it, and are rewritten from the other drives"]
+    );
+    assert_eq!((news[0].level(), news[0].word()), (Level::Warning, "drive-stale"));
+    assert_eq!(changes.look(Nanos(1), &status), []);
+}
+
 #[test]
 fn errors_are_told_again_at_each_doubling() {
     let mut changes = Changes::default();

@@ -13,6 +13,8 @@ fn members(states: &[MemberHealth]) -> Vec<MemberStatus> {
         zones: None,
         resets_max: None,
         io: None,
+        segments_lacking: 0,
+        segments_absent_at_start: 0,
     };
     (0..).zip(states).map(member).collect()
 }
@@ -37,6 +39,7 @@ const SERVED: Facts<'_> = Facts {
     stopped: None,
     is_served: true,
     rebuild: Rebuild::None,
+    relocates: true,
     waiting: &[],
     offline: &[],
     spares: &[],
@@ -100,6 +103,30 @@ fn a_drive_that_is_coming_is_named_and_none_is_asked_for() {
     assert!(action.contains("replace the drive of slot 1: zoneweave"), "{action}");
     let (_, why, _) = of(&[Online], Facts { spares: &useless, ..SERVED });
     assert_eq!(why, "", "a healthy array has no reason to be ill");
+}
+
+/// An older copy of a drive was HEALTHY, while a second loss would have cost data.
+#[test]
+fn an_online_drive_that_lacks_blocks_is_being_rebuilt() {
+    let mut members = members(&[Online, Online, Online]);
+    members[2].segments_lacking = 7;
+    let of = |facts: Facts<'_>| judge(&Facts { members: &members, ..facts });
+    let Verdict { health, why, action } = of(SERVED);
+    assert_eq!(health, Health::Rebuilding);
+    let lacks = "slot 2 lacks blocks of 7 segments, to be rewritten from others";
+    assert_eq!(why.as_deref(), Some(lacks));
+    assert!(action.unwrap().starts_with("none: blocks are being rewritten"));
+    let full = of(Facts { relocates: false, ..SERVED });
+    assert_eq!(full.health, Health::Degraded);
+    assert!(full.action.unwrap().starts_with("trim unused blocks"));
+    let lost = of(Facts { lost_blocks: 1, ..SERVED });
+    assert_eq!(lost.health, Health::Damaged);
+    assert!(lost.why.unwrap().ends_with(lacks));
+    members[1].state = Failed;
+    let Verdict { health, why, action } = judge(&Facts { members: &members, ..SERVED });
+    assert_eq!(health, Health::Degraded);
+    assert_eq!(why.unwrap(), format!("slot 1 failed; {lacks}"));
+    assert!(action.unwrap().contains("--slot 1 --with NEWDRIVE"));
 }
 
 /// A start without a member takes it out of service before the first write, not before.

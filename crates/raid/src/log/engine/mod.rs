@@ -11,6 +11,7 @@
 //! | `core` | the state, the drives, the clock and the gates that tasks wait at |
 //! | `counters`, `status` | counters, progress, and the status report |
 //! | `stop` | why a volume takes no writes |
+//! | `redundancy` | segments that lack redundancy until they are relocated |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
@@ -28,5 +29,6 @@ pub mod geometry;
 pub mod limits;
 pub mod measuring;
 pub(in crate::log) mod memory;
+mod redundancy;
 pub(in crate::log) mod state;
 pub(in crate::log) mod status;

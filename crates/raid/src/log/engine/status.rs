@@ -92,6 +92,12 @@ pub struct MemberStatus {
     pub orphan_zones: u32,
     /// Zones that failed and are no longer used.
     pub lost_zones: u32,
+    /// Segments that lack blocks on it while it is online: these are missing or damaged, and
+    /// are written again.
+    pub segments_lacking: u32,
+    /// Segments of which blocks were missing on it at the start although it was online: it is older
+    /// than the array, or has lost zones.
+    pub segments_absent_at_start: u32,
     /// Its errors since they were last cleared.
     pub errors: MemberErrors,
     /// Nanoseconds since its last answer.
@@ -158,6 +164,10 @@ pub struct VolumeStatus {
     pub scheme: String,
     /// Health in one word.
     pub health: Health,
+    /// Number of further drives that may be lost, whichever they are.
+    pub losses_left: usize,
+    /// Whether segments that lack blocks on members can be written again now.
+    pub relocates: bool,
     /// Why writes have stopped, as text.
     pub stopped: Option<&'static str>,
     /// Version of the membership.
@@ -215,6 +225,8 @@ pub struct VolumeStatus {
 pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
     let now = core.handle.now();
     let (state, unpublished) = (core.state.borrow(), core.is_unpublished());
+    let lacking = state.lacking();
+    let absent = &state.registry.absent_at_start;
     let members = state.array.members.iter().enumerate().map(|(slot, member)| MemberStatus {
         slot: u8::try_from(slot).unwrap_or(u8::MAX),
         uuid: member.entry.uuid.to_string(),
@@ -226,6 +238,8 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         free_zones: member.pool.len() as u64,
         orphan_zones: member.orphan_zones,
         lost_zones: member.lost_zones,
+        segments_lacking: lacking.segments[slot],
+        segments_absent_at_start: absent.get(slot).copied().unwrap_or(0),
         errors: member.errors,
         seen_ns_ago: now.since(member.seen).0,
     });
@@ -250,6 +264,8 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         array: state.array.config.array.to_string(),
         scheme: state.array.scheme().to_string(),
         health,
+        losses_left: lacking.losses_left,
+        relocates: lacking.is_relocated && !unpublished,
         stopped: state.array.stopped.map(StopReason::text),
         epoch: state.array.version.epoch,
         size_bytes: state.array.config.log().volume_blocks * 4096,

@@ -17,7 +17,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
-use crate::scheme::Column;
+use crate::scheme::{Column, ColumnSet};
 
 /// Reason for evicting a member with too few zones.
 const TOO_FEW_ZONES: &str = "too many zones of a drive have failed";
@@ -98,6 +98,10 @@ impl State {
         for (_, segment) in self.segments.iter_mut() {
             segment.zones[column.index()] = None;
             segment.damage.forget(column);
+            segment.short = segment.short.without(ColumnSet::default().with(column));
+        }
+        if let Some(found) = self.registry.absent_at_start.get_mut(column.index()) {
+            *found = 0;
         }
         self.writes.break_off(column);
         self.array.stop_if_too_few();

@@ -69,6 +69,11 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
                 .then(|| geometry.group_of(Row(seal.rows)))
         },
     );
+    let whole = match &known {
+        Some(seal) => seal.rows,
+        None => rows.as_ref().map_or(0, |last| last.start),
+    };
+    find_short(core, found, &geometry, whole);
     let Some(last) = rows else { return empty(core, slot, known.is_some()) };
     let span = geometry.span_of(Row(last.start));
     let earlier = geometry.rows_of_span(span).start..last.start;
@@ -102,6 +107,18 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
         weak_stripes: count(Verdict::Weak),
         discarded_stripes: touched_stripes(&chunks, &verdicts),
     }
+}
+
+/// Finds the columns that end before the rows that are complete elsewhere: a crash leaves no such
+/// column, but a drive with older contents has some.
+fn find_short(core: &Core, found: &FoundSegment, geometry: &SegmentGeometry, whole: u32) {
+    let is_short = |column: &Column| {
+        let written = found.written[column.index()];
+        written.is_some_and(|wp| geometry.rows_below(wp) < whole.min(geometry.rows()))
+    };
+    let short: ColumnSet = found.expected.iter().copied().filter(is_short).collect();
+    mark_if(Mark::ColumnShort, || !short.is_empty());
+    core.state.borrow_mut().segments[found.slot].short = short;
 }
 
 /// The last group that counts, if there is one. More columns have touched it than may report a

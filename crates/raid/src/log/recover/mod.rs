@@ -261,6 +261,7 @@ async fn recover(
         Err(Unusable) => return Ok(Err(give_up(&core).await)),
     };
     report.absent_pages = core.state.borrow().mapping.absent_pages();
+    core.state.borrow_mut().remember_absent();
     report.unaccounted_segments = lost_segments(&core.state.borrow()) as u64;
     let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
     if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)

@@ -37,6 +37,9 @@ pub(in crate::log) struct Registry {
     pub(in crate::log) unaccounted: BTreeSet<SegmentId>,
     /// Possible segments without a readable header. Found by recovery.
     pub(in crate::log) hidden_segments: usize,
+    /// Segments with blocks of which a member in full service lacked some, by slot. Found by
+    /// recovery.
+    pub(in crate::log) absent_at_start: Vec<u32>,
 }
 
 impl Registry {
@@ -57,6 +60,7 @@ impl Registry {
             segment_ceiling,
             unaccounted: BTreeSet::new(),
             hidden_segments: 0,
+            absent_at_start: Vec::new(),
         }
     }
 }

@@ -14,7 +14,7 @@ use fixedbitset::FixedBitSet;
 use zoneweave_zoned::ZoneOffset;
 
 use crate::log::engine::geometry::SegmentGeometry;
-use crate::scheme::Column;
+use crate::scheme::{Column, ColumnSet};
 
 /// Most memory for the damage of all segments but one: 256 GiB of zones. Only a drive that fails
 /// most reads has damage in as many.
@@ -90,6 +90,15 @@ impl DamagedBlocks {
         fates.is_some_and(|fates| fates.contains(first) && fates.contains(first + 1))
     }
 
+    /// Columns with blocks whose contents are on other members only.
+    #[must_use]
+    pub(in crate::log) fn restored(&self) -> ColumnSet {
+        let has_restored = |(_, fates): &&(Column, FixedBitSet)| {
+            fates.ones().any(|bit| bit % 2 == 1 && !fates.contains(bit - 1))
+        };
+        self.columns.iter().filter(has_restored).map(|(column, _)| *column).collect()
+    }
+
     /// The segment loses a column, or gets another zone for it.
     pub(in crate::log) fn forget(&mut self, column: Column) {
         self.columns.retain(|(known, _)| *known != column);
@@ -129,6 +138,19 @@ pub(super) fn forget_all<'a>(segments: impl Iterator<Item = &'a mut DamagedBlock
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_restored_blocks_are_on_other_members_only() {
+        let fates = [(1, Fate::Found), (2, Fate::Restored), (3, Fate::Lost)];
+        let mut damage = DamagedBlocks::default();
+        for (column, fate) in fates {
+            damage.note(Column(column), ZoneOffset(70), fate, 200);
+        }
+        let restored = |damage: &DamagedBlocks| damage.restored().iter().collect::<Vec<_>>();
+        assert_eq!(restored(&damage), [Column(2)]);
+        damage.note(Column(3), ZoneOffset(71), Fate::Restored, 200);
+        assert_eq!(restored(&damage), [Column(2), Column(3)]);
+    }
 
     #[test]
     fn a_fate_only_gets_worse() {

@@ -82,6 +82,8 @@ pub(in crate::log) struct Segment {
     condition: Condition,
     /// Its blocks that are known to be damaged.
     pub damage: DamagedBlocks,
+    /// Columns whose zone ends before rows that are complete on the others. Found by recovery.
+    pub short: ColumnSet,
     /// The next start would need it if this one were interrupted: it is neither freed nor relocated
     /// by the collector.
     pub retained_for_restart: bool,
@@ -140,6 +142,7 @@ impl Segment {
             checkpoint_blocks: 0,
             condition: Condition::Sound,
             damage: DamagedBlocks::default(),
+            short: ColumnSet::default(),
             retained_for_restart: false,
             suspect: false,
             table: header.tabled.then(|| StripeTable::new(geometry)),
@@ -418,6 +421,13 @@ impl Segment {
         let scheme = self.geometry.scheme();
         let is_on = scheme.contains(column) || mutant(Mutant::NarrowLacksColumns);
         is_on && self.zones[column.index()].is_none()
+    }
+
+    /// Columns on which it should be and of which all or some rows are missing.
+    #[must_use]
+    pub(in crate::log) fn absent(&self) -> ColumnSet {
+        let columns = (0..self.zones.len()).map(Column::of);
+        columns.filter(|column| self.lacks(*column)).fold(self.short, ColumnSet::with)
     }
 
     /// Rows in which no stripe was started.
