@@ -11,6 +11,7 @@
 //! | a drive is missing, and has missed nothing yet | DEGRADED | bring it back |
 //! | a drive was taken offline | DEGRADED | put it back |
 //! | a rebuild has stopped, or the array is not served | DEGRADED | restart or serve it |
+//! | a spare is of no use, and none waits | as above | another spare, if nothing else is to do |
 //! | blocks could not be read | DAMAGED | restore them; and as above |
 //! | writes have stopped, or the array cannot start | FAILED | bring drives back |
 
@@ -84,6 +85,7 @@ pub(super) fn judge(facts: &Facts<'_>) -> Verdict {
     let health = health.unwrap_or(Health::Healthy);
     let why = Some(described).filter(|why| !why.is_empty());
     if facts.lost_blocks == 0 {
+        let action = action.or_else(|| facts.for_spares());
         return Verdict { health, why, action };
     }
     let lost = format!(
@@ -143,6 +145,18 @@ impl Facts<'_> {
         });
         let bad = bad.iter().map(words);
         bad.chain(self.lacking()).chain(spares).collect::<Vec<_>>().join("; ")
+    }
+
+    /// The action of an array without other needs whose spares are all of no use.
+    fn for_spares(&self) -> Option<String> {
+        let in_state =
+            |state: SpareState| self.spares.iter().find(move |spare| spare.state == state);
+        let useless = in_state(SpareState::GivenUp)?;
+        let add = || {
+            let spare = useless.shown();
+            format!("the spare {spare} is unusable; add another: {}", spare_add())
+        };
+        in_state(SpareState::Waiting).is_none().then(add)
     }
 
     /// Advice for an array whose writes have stopped for lack of drives.
@@ -283,6 +297,11 @@ fn unserved(out: &[u8], missing: &[u8], losses_left: usize) -> String {
 /// The command that replaces the drive of a slot.
 fn replace(slot: u8) -> String {
     format!("zoneweave array replace {DRIVES} --slot {slot} --with NEWDRIVE")
+}
+
+/// The command that adds a spare.
+fn spare_add() -> String {
+    format!("zoneweave array spare add {DRIVES} NEWDRIVE")
 }
 
 /// The command that brings the drive of a slot back.

@@ -1,5 +1,9 @@
 //! Hot spares that come and go while an array is served.
 
+use std::fs;
+use std::thread::sleep;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use crate::common::{MEMBERS, Place};
@@ -63,4 +67,40 @@ fn a_spare_is_given_back_and_others_are_refused() {
     let server = place.serve_zoned(MEMBERS);
     place.run("array spare add z d/drive4").exits(4).complains("zoned volume");
     server.stop();
+}
+
+/// The status once a spare is given up.
+fn given_up(place: &Place, spare: usize) -> Value {
+    for _ in 0..600 {
+        let found = status(place);
+        if found["server"]["spares"][spare]["state"] == "given_up" {
+            return found;
+        }
+        sleep(Duration::from_millis(50));
+    }
+    panic!("spare {spare} is not given up: {}", status(place));
+}
+
+/// A spare whose file was removed or truncated stayed "on standby" until it was needed.
+#[test]
+fn a_spare_whose_drive_is_gone_is_told_and_not_taken() {
+    let place = Place::with_array();
+    let server = place.serve(&format!("{MEMBERS} --spare d/drive4 --spare d/drive5"));
+    fs::remove_file(place.path("d/drive4")).unwrap();
+    let found = given_up(&place, 0);
+    assert_eq!((&found["health"], &found["action"]), (&"healthy".into(), &Value::Null));
+    let file = fs::OpenOptions::new().write(true).open(place.path("d/drive5")).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let found = given_up(&place, 1);
+    assert_eq!(found["health"], "healthy");
+    let action = found["action"].as_str().unwrap();
+    assert!(action.contains("zoneweave array spare add /"), "{action}");
+    place.run("array status d/drive0").says("d/drive5 is unusable");
+    place.run("array fail d/drive0 --slot 1").exits(0);
+    let lost = place.run("array status d/drive0 --check").exits(11);
+    lost.says("d/drive5 is unusable").says("replace the drive of slot 1");
+    let log = server.stop();
+    for spare in ["d/drive4", "d/drive5"] {
+        assert!(log.contains(&format!("the spare {spare} is unusable: ")), "{log}");
+    }
 }

@@ -28,7 +28,7 @@ pub(super) struct KeptSpare {
     path: PathBuf,
     /// The drive, until it is a member or given up.
     pub(super) waiting: Option<NamedDrive>,
-    /// Why it was refused at the start.
+    /// Why it was refused at the start, or is of no use any more.
     refused: Option<String>,
     /// Whether the end of its rebuild is recorded.
     ended: bool,
@@ -150,6 +150,7 @@ impl Service {
     /// Records spares that have become members, and drops spares that were given up.
     pub(super) fn look_at_spares(&self) {
         self.record_rebuilds();
+        self.give_up_lost();
         let VolumeStatus { members, spares, .. } = self.volume.status();
         for spare in self.spares.borrow_mut().iter_mut().filter(|spare| spare.waiting.is_some()) {
             let drive = &spare.label;
@@ -167,11 +168,28 @@ impl Service {
                 (None, Some(reason)) => {
                     let failure = spare.waiting.take().and_then(|named| named.drive.failure());
                     let reason = failure.unwrap_or_else(|| reason.clone());
+                    spare.refused = Some(reason.clone());
                     What::SpareUnusable { drive: drive.clone(), reason }
                 }
                 (None, None) => continue,
             };
             self.events.note(what);
+        }
+    }
+
+    /// Gives up spares whose drives are gone. While they wait they get no request that could fail,
+    /// so they are looked at like the drives of members.
+    fn give_up_lost(&self) {
+        for spare in self.spares.borrow_mut().iter_mut() {
+            let failure = spare.waiting.as_ref().and_then(|named| named.drive.failure());
+            let Some(reason) = failure else { continue };
+            // One that was taken a moment ago is a member.
+            if !self.volume.remove_spare(spare.member) {
+                continue;
+            }
+            spare.waiting = None;
+            spare.refused = Some(reason.clone());
+            self.events.note(What::SpareUnusable { drive: spare.label.clone(), reason });
         }
     }
 
@@ -221,12 +239,10 @@ impl Service {
                     (None, None) => SpareState::Waiting,
                 },
                 slot: taken.map(|taken| taken.slot),
-                reason: taken
-                    .and_then(|taken| {
-                        let told = taken.reason.as_ref()?;
-                        Some(self.failure_of(&spare.uuid).unwrap_or_else(|| told.clone()))
-                    })
-                    .or_else(|| spare.refused.clone()),
+                reason: spare.refused.clone().or_else(|| {
+                    let told = taken?.reason.as_ref()?;
+                    Some(self.failure_of(&spare.uuid).unwrap_or_else(|| told.clone()))
+                }),
             }
         };
         self.spares.borrow().iter().map(tell).collect()

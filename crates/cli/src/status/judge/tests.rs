@@ -101,8 +101,15 @@ fn a_drive_that_is_coming_is_named_and_none_is_asked_for() {
     let (_, why, action) = of(&states, Facts { spares: &useless, ..RUNS });
     assert!(why.ends_with("the spare /s is unusable: it is too small"), "{why}");
     assert!(action.contains("replace the drive of slot 1: zoneweave"), "{action}");
-    let (_, why, _) = of(&[Online], Facts { spares: &useless, ..SERVED });
-    assert_eq!(why, "", "a healthy array has no reason to be ill");
+    let (health, why, action) = of(&[Online], Facts { spares: &useless, ..SERVED });
+    assert_eq!((health, &why[..]), (Health::Healthy, ""), "a healthy array is not ill");
+    assert_eq!(
+        action,
+        "the spare /s is unusable; add another: zoneweave array spare add DRIVE... NEWDRIVE"
+    );
+    let one_waits = [spare("/s", SpareState::GivenUp), spare("/t", SpareState::Waiting)];
+    let (_, _, action) = of(&[Online], Facts { spares: &one_waits, ..SERVED });
+    assert_eq!(action, "");
 }
 
 /// An older copy of a drive was HEALTHY, while a second loss would have cost data.
