@@ -173,6 +173,41 @@ fn an_interrupted_rebuild_goes_on_in_the_next_server() {
     }
 }
 
+/// A second replacement waited for the first one unseen: its slot still asked for a drive.
+#[test]
+fn a_replacement_that_waits_for_another_is_shown() {
+    let place = Place::new();
+    place.run("emu create d --drives 7 --zones 16 --zone-capacity 4MiB").exits(0);
+    let five = "d/drive0 d/drive1 d/drive2 d/drive3 d/drive4";
+    place.run(&format!("array create z {five} --kind zoned --level raid6")).exits(0);
+    for zone in 0..4 {
+        write(&place, five, zone, &pattern(zone.into(), 6 << 20));
+    }
+    let server = place.serve_zoned(&format!("{five} --rebuild-limit 1MiB"));
+    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
+    let replace = |slot: usize, drive: &str| {
+        place.run(&format!("array fail d/drive0 --slot {slot}")).exits(0);
+        let words = format!("array replace d/drive0 --slot {slot} --with {drive}");
+        place.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let first = replace(1, "d/drive5");
+    while status()["members"][1]["state"] != "rebuilding" {}
+    let second = replace(2, "d/drive6");
+    while status()["server"]["waiting"][0]["slot"] != 2 {}
+    let waits = place.run("array status d/drive0 --check").exits(11);
+    waits.says("action none: slot 1 being rebuilt").says("waits to replace slot 2");
+    place.run("array jobs d/drive0").exits(0).says("slot 2").says("queued");
+    let twice = "array replace d/drive0 --slot 2 --with d/drive6";
+    place.run(twice).exits(4).complains("in service");
+    for mut client in [first, second] {
+        client.kill().unwrap();
+        client.wait().unwrap();
+    }
+    let log = server.stop();
+    let is_told = |line: &str| line.contains("slot 2") && line.contains("to be replaced by");
+    assert!(log.lines().any(is_told), "{log}");
+}
+
 /// Nothing is written before everything is there that serving needs.
 #[test]
 fn a_volume_that_cannot_be_served_as_asked_is_not_started() {

@@ -24,7 +24,7 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 use super::jobs::Jobs;
 use super::pace::Pace;
 use super::schedule::ScheduledScrubs;
-use super::slots::{Slots, is_any_rebuilding};
+use super::slots::{OPENINGS, Slots, is_any_rebuilding};
 use super::{Request, Responding, ServedArray, ServedDrive};
 use crate::error::CliError;
 use crate::events::log::EventLog;
@@ -35,9 +35,6 @@ use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
 use online::Returning;
 use spares::KeptSpare;
-
-/// Drives opened at once, each in a thread; more requests wait.
-const OPENINGS: u64 = 4;
 
 /// A volume in service, with its drives and front ends.
 pub(crate) struct Service {

@@ -22,6 +22,9 @@ use crate::wait::until;
 /// Time limit for all drives to report their zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
 
+/// Drives opened at once, each in a thread; more requests wait.
+pub(super) const OPENINGS: u64 = 4;
+
 /// A drive with the UUID of its member.
 struct Slot {
     uuid: String,

@@ -24,7 +24,7 @@ use super::jobs::Jobs;
 use super::pace::Pace;
 use super::schedule::ScheduledScrubs;
 use super::service::remote_result;
-use super::slots::{Slots, is_any_rebuilding};
+use super::slots::{OPENINGS, Slots, is_any_rebuilding};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
 use crate::error::{CliError, NewMemberError};
@@ -75,9 +75,9 @@ pub(crate) struct ZonedService {
     store: OnceCell<HeldStore>,
     exports: OnceCell<Vec<String>>,
     pace: RefCell<Pace>,
-    /// One replacement at a time, so that none fills a slot that another one has filled.
-    replacing: Semaphore,
-    /// The replacement that waits for a rebuild, with its UUID as a member.
+    /// Limits the drives that are being opened, which may block.
+    openings: Semaphore,
+    /// Replacements, with the UUIDs as members that their drives get when they begin.
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Jobs that have ended.
     jobs: Jobs,
@@ -110,7 +110,7 @@ impl ZonedService {
             store: OnceCell::new(),
             exports: OnceCell::new(),
             pace: RefCell::default(),
-            replacing: Semaphore::new(1),
+            openings: Semaphore::new(OPENINGS),
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             resumes: Cell::default(),

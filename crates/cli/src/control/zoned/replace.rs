@@ -28,10 +28,6 @@ impl ZonedService {
         destroy: bool,
         by_name: bool,
     ) -> Result<(), CliError> {
-        self.refuse_in_service(slot, path)?;
-        // Before the wait: the new drive may not exist.
-        Drive::inspect_in_thread(&self.ring, path).await?;
-        let _one = self.replacing.acquire().await;
         let (named, forgotten) = self.open_new(slot, path, destroy).await?;
         let path = path.to_owned();
         let consent = Consent { all: destroy, named: if by_name { &[path][..] } else { &[] } };
@@ -51,7 +47,7 @@ impl ZonedService {
         destroy: bool,
     ) -> Result<Prospect, CliError> {
         let (named, forgotten) = self.open_new(slot, path, destroy).await?;
-        let holds = self.check_new(slot, &named).await;
+        let holds = self.check_new(slot, &named, destroy).await;
         if let Some(failed_member) = forgotten {
             self.slots.put(failed_member, named.clone());
         }
@@ -73,6 +69,7 @@ impl ZonedService {
     ) -> Result<(NamedDrive, Option<String>), CliError> {
         let label = path.display().to_string();
         self.refuse_in_service(slot, path)?;
+        let place = self.openings.acquire().await;
         // Before advising to fail a member: the new drive may not exist.
         Drive::inspect_in_thread(&self.ring, path).await?;
         // Again, since another request may have used it meanwhile, or filled the slot.
@@ -80,6 +77,7 @@ impl ZonedService {
         refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
         let forgotten = self.slots.forget(path);
         let drive = Drive::open_in_thread(&self.ring, &self.handle, path).await?;
+        drop(place);
         Ok((NamedDrive::new(label, drive, &self.handle), forgotten))
     }
 
@@ -99,7 +97,7 @@ impl ZonedService {
         named: &NamedDrive,
         consent: Consent<'_>,
     ) -> Result<(), CliError> {
-        let holds = self.check_new(slot, named).await?;
+        let holds = self.check_new(slot, named, consent.all).await?;
         if let Some(holds) = holds.filter(|holds| !consent.covers(named, holds)) {
             return Err(not_empty(named, &holds));
         }
@@ -135,6 +133,7 @@ impl ZonedService {
         &self,
         slot: usize,
         named: &NamedDrive,
+        destroy: bool,
     ) -> Result<Option<Holdings>, CliError> {
         refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
         let holds = holdings(named).await?;
@@ -143,6 +142,8 @@ impl ZonedService {
         let zones = zones.map_err(failed)?;
         check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
         check_space(named, &zones)?;
+        // Again, since another replacement may have filled the slot meanwhile.
+        refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
         Ok(holds)
     }
 
