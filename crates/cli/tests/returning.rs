@@ -2,6 +2,7 @@
 //! it missed and nothing else.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 
 use serde_json::Value;
 
@@ -224,4 +225,29 @@ fn an_older_copy_of_a_drive_is_told() {
     let log = server.stop();
     assert!(log.contains("slot 3 (d/drive3): older than the array"), "{log}");
     place.run(&format!("array check {MEMBERS}")).exits(0);
+}
+
+/// The path of a drive led to another member, and the server disowned that one.
+#[test]
+fn a_drive_is_taken_offline_whatever_its_path_leads_to() {
+    let place = Place::with_array();
+    fs::create_dir(place.path("l")).unwrap();
+    let link = |slot: usize, to: usize| {
+        let path = place.path(&format!("l/drive{slot}"));
+        if path.is_symlink() {
+            fs::remove_file(&path).unwrap();
+        }
+        symlink(format!("../d/drive{to}"), path).unwrap();
+    };
+    (0..4).for_each(|slot| link(slot, slot));
+    let server = place.serve("l/drive0 l/drive1 l/drive2 l/drive3");
+    link(2, 0);
+    place.run("array offline l/drive1 --slot 2").exits(0);
+    let found = place.run("--json array status l/drive0").exits(0).document("array-status");
+    assert_eq!(found["members"][0]["drive"], "l/drive0");
+    place.run("array online l/drive1 --slot 2").exits(4).complains("in service");
+    link(2, 2);
+    place.run("array online l/drive1 --slot 2").exits(0).says("HEALTHY");
+    place.run("array scrub l/drive0").exits(0).says("no damage");
+    server.stop();
 }

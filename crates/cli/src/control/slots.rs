@@ -162,6 +162,11 @@ impl Slots {
         self.0.borrow().iter().any(|slot| slot.named.identity.is_at(path))
     }
 
+    /// Drops the drive of a member, whatever its path leads to by now.
+    pub(super) fn forget_member(&self, member: &MemberStatus) {
+        self.0.borrow_mut().retain(|slot| slot.uuid != member.uuid);
+    }
+
     /// Drops the drive of a failed member, so that it can be opened again; returns the member's
     /// UUID.
     pub(super) fn forget(&self, path: &Path) -> Option<String> {

@@ -55,7 +55,7 @@ impl Service {
         self.volume.fail(slot).await?;
         let Some(named) = named else { return Ok(()) };
         self.note(What::DriveOffline { place });
-        self.slots.forget(&named.path);
+        self.slots.forget_member(&member);
         let mut offline = self.offline.borrow_mut();
         offline.retain(|(other, _)| *other != member.uuid);
         offline.push((member.uuid, named.path));
