@@ -238,6 +238,8 @@ fn no_verb_waits_for_a_server_that_is_stopped() {
         "array scrub d/drive0",
         "zones d/drive0 --by valid",
         &format!("array check {MEMBERS}"),
+        "array stop vol0",
+        "array spare add vol0 d/drive4",
     ];
     for verb in verbs {
         let begun = Instant::now();
@@ -260,6 +262,9 @@ fn the_status_of_shards_of_a_stopped_server_is_unknown() {
     let place = Place::with_drives();
     place.run(&format!("array create vol0 --shards 2 --level raid1 {MEMBERS} --size max")).exits(0);
     let server = place.serve(MEMBERS);
+    fs::copy(place.path("d/drive3"), place.path("copy")).unwrap();
+    place.run("events d/drive3").exits(0);
+    place.run("events copy").exits(4).complains("copy is a copy of");
     server.signal(Signal::STOP);
     for drives in ["d/drive3", MEMBERS] {
         let status = place.run(&format!("array status {drives} --check")).exits(5).says("UNKNOWN");

@@ -102,6 +102,10 @@ fn servers(request: &Events) -> Result<Vec<Heard>, CliError> {
     }
     if let Some(sharded) = by_shard(&session, &request.drives)? {
         sharded.tell_strangers(&Output::for_programs());
+        for drives in sharded.of_shards.iter().filter(|drives| !drives.is_empty()) {
+            // Says why the server of other drives, such as the originals of copies, is not meant.
+            locate(&session, drives)?;
+        }
         let shards = 0..sharded.of_shards.len();
         return Ok(shards.map(|number| heard(sharded.array(number))).collect());
     }

@@ -10,7 +10,7 @@ use zoneweave_raid::shards::Shard;
 
 use super::target::Target;
 use crate::commands::array::status::parse_status;
-use crate::control::{Answer, Client, Request, array_of, ask_all, socket_of, sockets};
+use crate::control::{Answer, Client, PATIENCE, Request, array_of, ask_all, socket_of, sockets};
 use crate::error::CliError;
 use crate::session::Session;
 use crate::shards::by_shard;
@@ -29,13 +29,18 @@ pub(super) struct Server {
 /// If there is no such array, or its server does not answer.
 pub(super) fn find(target: &Target) -> Result<Option<Server>, CliError> {
     // A server is asked before drives are: it may have hung ones.
-    if let Some(name) = target.name()
-        && let Some(server) = called(name)?
-    {
-        return Ok(Some(server));
+    let called = target.name().map(called).transpose()?.unwrap_or_default();
+    if called.server.is_some() {
+        return Ok(called.server);
     }
     let session = Session::new()?;
-    let mut drives = target.drives(&session)?;
+    let mut drives = match (target.drives(&session), called.silent) {
+        // Drives of the array may be its files.
+        (Err(CliError::NoSuchArray { .. }), Some(socket)) => {
+            return Err(CliError::ServerSilent { socket, seconds: PATIENCE.as_secs() });
+        }
+        (drives, _) => drives?,
+    };
     let (client, socket) = match zoned::find(&session, &drives)? {
         Some(found) => (found.client()?, socket_of(found.membership.config.array)),
         None => {
@@ -53,12 +58,29 @@ pub(super) fn find(target: &Target) -> Result<Option<Server>, CliError> {
     Ok(client.map(|_| Server { socket }))
 }
 
-/// The server of an array with this name or UUID.
-fn called(name: &str) -> Result<Option<Server>, CliError> {
+/// What all servers answer to a name.
+#[derive(Default)]
+struct Called {
+    /// The server of an array with this name or UUID.
+    server: Option<Server>,
+    /// A server that did not answer: its array may have the name.
+    silent: Option<PathBuf>,
+}
+
+/// Asks all servers for an array with this name or UUID.
+fn called(name: &str) -> Result<Called, CliError> {
     let answers = ask_all(sockets().into_iter().collect(), true);
     let mut found: Option<(ArrayUuid, PathBuf)> = None;
+    let mut silent = None;
     for (socket, answer) in answers {
-        let Answer::Serves(_, Some(status)) = answer else { continue };
+        let status = match answer {
+            Answer::Serves(_, Some(status)) => status,
+            Answer::Nobody => continue,
+            Answer::Silent | Answer::Serves(_, None) => {
+                silent = silent.or(Some(socket));
+                continue;
+            }
+        };
         // The server of another array may be of another release.
         let (Ok(status), Some(array)) = (parse_status(status), array_of(&socket)) else { continue };
         let volume = shard_of(&status).volume(array);
@@ -72,7 +94,7 @@ fn called(name: &str) -> Result<Option<Server>, CliError> {
             return Err(CliError::SameName { name: name.to_owned(), arrays });
         }
     }
-    Ok(found.map(|(_, socket)| Server { socket }))
+    Ok(Called { server: found.map(|(_, socket)| Server { socket }), silent })
 }
 
 fn shard_of(status: &ArrayStatus) -> Shard {
