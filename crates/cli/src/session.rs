@@ -1,5 +1,7 @@
 //! The ring, the executor and drives on them.
 
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -120,22 +122,28 @@ impl Session {
     /// If none can be opened, if one is in use, since a drive in use is not a lost one, or if one
     /// is named twice.
     pub(crate) fn open_some(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
-        refuse_unprintable(paths)?;
-        refuse_twice(paths)?;
-        let mut drives = Drives::default();
-        for path in paths {
-            match self.open(path, access) {
-                Ok(drive) => drives.opened.push(drive),
-                Err(error) if error.is_in_use() => return Err(error.into()),
-                Err(error) => {
-                    drives.unopened.push(Unopened { label: path.display().to_string(), error });
-                }
+        open_some(paths, |path| self.open(path, access))
+    }
+
+    /// Opens the drives that can be opened, for exclusive use; those that this user may not write,
+    /// to read them. Returns the paths of these too: they are not locked.
+    ///
+    /// # Errors
+    /// As [`Session::open_some`].
+    pub(crate) fn open_some_to_read(
+        &self,
+        paths: &[PathBuf],
+    ) -> Result<(Drives, Vec<PathBuf>), CliError> {
+        let mut unlocked = Vec::new();
+        let drives = open_some(paths, |path| match self.open(path, Access::Exclusive) {
+            Err(error) if is_for_writing(&error) => {
+                let opened = self.open(path, Access::Look).map_err(|_| error)?;
+                unlocked.push(path.to_owned());
+                Ok(opened)
             }
-        }
-        if drives.opened.is_empty() && !drives.unopened.is_empty() {
-            return Err(CliError::NoDrives { first: drives.unopened.swap_remove(0).error });
-        }
-        Ok(drives)
+            opened => opened,
+        })?;
+        Ok((drives, unlocked))
     }
 
     /// Opens every drive.
@@ -154,6 +162,42 @@ impl Session {
         refuse_two_ways(&drives, paths)?;
         Ok(drives)
     }
+}
+
+/// Opens the drives that can be opened.
+fn open_some(
+    paths: &[PathBuf],
+    mut open: impl FnMut(&Path) -> Result<NamedDrive, DriveError>,
+) -> Result<Drives, CliError> {
+    refuse_unprintable(paths)?;
+    refuse_twice(paths)?;
+    let mut drives = Drives::default();
+    for path in paths {
+        match open(path) {
+            Ok(drive) => drives.opened.push(drive),
+            Err(error) if error.is_in_use() => return Err(error.into()),
+            Err(error) => {
+                drives.unopened.push(Unopened { label: path.display().to_string(), error });
+            }
+        }
+    }
+    if drives.opened.is_empty() && !drives.unopened.is_empty() {
+        return Err(CliError::NoDrives { first: drives.unopened.swap_remove(0).error });
+    }
+    Ok(drives)
+}
+
+/// Whether a drive was not opened because this user may not write it.
+fn is_for_writing(error: &DriveError) -> bool {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<io::Error>() {
+            let kinds = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
+            return kinds.contains(&error.kind());
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Refuses paths that JSON cannot hold: a server could not tell its clients which drives it has.

@@ -330,7 +330,10 @@ fn a_drive_that_can_only_be_read_is_not_taken_out_of_service_by_a_scrub() {
         place.run(&format!("array fail {MEMBERS} --slot 1")),
         place.run(&format!("serve nbd {MEMBERS} --socket unix:s.sock")),
     ];
+    // It changes nothing, and wanted to write.
+    let checked = place.run(&format!("array check {MEMBERS}"));
     assert!(immutable("-i"));
+    checked.exits(0);
     for run in runs {
         assert_ne!(run.code, 0, "{run:?}");
     }

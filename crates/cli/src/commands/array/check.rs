@@ -2,19 +2,23 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{Finding, Options, Report, check};
+use zoneweave_linux::Drive;
+use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_raid::log::{AssemblyError, OpenError};
 use zoneweave_zoned::ZonedDevice;
 
+use crate::control::socket_of;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::findings::{collected, exit_of, list};
 use crate::output::{Output, Tone};
 use crate::ranges::{Line, ranges};
-use crate::session::{Access, Session};
+use crate::session::Session;
 use crate::start::{Contact, Located, find, refuse_two};
 use crate::status::{ArrayStatus, Health, inactive_status};
 use crate::zoned;
@@ -39,10 +43,11 @@ struct Checked<'a> {
 pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     let zoned = zoned::find(&session, &request.drives)?;
-    match &zoned {
+    let array = match &zoned {
         Some(found) => {
             refuse_served(found.contact(), &found.membership.config.name)?;
             found.refuse_few_named()?;
+            Some(found.membership.config.array)
         }
         None => {
             let (located, contact) = find(&session, &request.drives)?;
@@ -51,10 +56,12 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
             let name = record.map(|record| record.config.name.clone()).unwrap_or_default();
             refuse_served(contact, &name)?;
             refuse_few_named(&located)?;
+            record.map(|record| record.config.array)
         }
-    }
+    };
     // Locked, so that no server starts meanwhile. Opening writes nothing.
-    let drives = session.open_some(&request.drives, Access::Exclusive)?;
+    let (drives, unlocked) = session.open_some_to_read(&request.drives)?;
+    refuse_locked(&unlocked, array)?;
     for unopened in &drives.unopened {
         output.warning(&unopened.error);
     }
@@ -65,6 +72,8 @@ pub(crate) fn run(request: &Check, output: &Output) -> Result<Exit, CliError> {
     let findings_max = collected(request.findings);
     let options = Options { findings_max, ..Options::default() };
     let mut report = session.executor.run(check(devices.collect(), options)).report;
+    // A server of another user may have begun to write.
+    refuse_locked(&unlocked, array)?;
     let lines = ranges(report.findings.iter().map(|finding| line(finding, &labels)));
     report.findings_omitted += report.findings.len().saturating_sub(request.findings) as u64;
     report.findings.truncate(request.findings);
@@ -87,6 +96,19 @@ fn refuse_served(contact: Contact, name: &str) -> Result<(), CliError> {
             let (name, socket) = (name.to_owned(), client.socket().to_owned());
             Err(CliError::Served { name, socket })
         }
+    }
+}
+
+/// Refuses drives that another process has, and that could not be locked as this user may only read
+/// them.
+fn refuse_locked(unlocked: &[PathBuf], array: Option<ArrayUuid>) -> Result<(), CliError> {
+    let locked = unlocked.iter().find(|path| Drive::is_locked(path, Duration::ZERO));
+    match (locked, array) {
+        (Some(path), Some(array)) => {
+            let problem = format!("{} is in use by another process", path.display());
+            Err(CliError::NoServer { problem, socket: socket_of(array) })
+        }
+        _ => Ok(()),
     }
 }
 
