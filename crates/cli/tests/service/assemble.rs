@@ -50,7 +50,9 @@ fn named_drives_and_all_shards_are_waited_for() {
 #[test]
 fn nothing_to_do_is_a_success_and_a_wrong_table_stops_no_other() {
     let place = Place::with_array();
-    place.run("array assemble --scan --config gone.toml").exits(0).says("names no volume");
+    place.run("array assemble --scan --config gone.toml").exits(3).complains("gone.toml");
+    fs::write(place.path("z.toml"), "").unwrap();
+    place.run(SCAN).exits(0).says("names no volume");
     let tables = "[volume.bad]\nublc = true\n[volume.vol0]\nsearch = [\"d\"]\nublk = true\n";
     fs::write(place.path("z.toml"), tables).unwrap();
     let ended = place.run(SCAN).exits(2).says("vol0: ready");

@@ -87,8 +87,10 @@ pub(crate) fn run(request: &Assemble, output: &Output) -> Result<Exit, CliError>
     assert!(request.scan, "the parser requires it");
     let file = &request.file;
     let tables = match file.read() {
-        // Without a file nothing is to be started.
-        Err(CliError::File { error, .. }) if error.kind() == std::io::ErrorKind::NotFound => {
+        // Without the file of units nothing is to be started; another one was named.
+        Err(CliError::File { error, .. })
+            if error.kind() == std::io::ErrorKind::NotFound && file.is_default() =>
+        {
             Vec::new()
         }
         config => config?.volumes,
