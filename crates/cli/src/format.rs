@@ -206,6 +206,19 @@ pub(crate) fn words(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| word(path.display())).collect::<Vec<_>>().join(" ")
 }
 
+/// A text in one line: control characters, which would break it, or change a terminal, are shown as
+/// escapes.
+pub(crate) fn printable(text: &str) -> String {
+    let mut told = String::new();
+    for character in text.chars() {
+        match character.is_control() {
+            true => told.extend(character.escape_default()),
+            false => told.push(character),
+        }
+    }
+    told
+}
+
 /// The state of a slot with its reason, if there is one.
 pub(crate) fn slot_state(slot: u8, state: impl Display, reason: Option<&str>) -> String {
     match reason {
@@ -224,6 +237,11 @@ pub(crate) fn slots(slots: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_break_a_line() {
+        assert_eq!(printable("a\nb \u{1b}[1m\u{e4}"), "a\\nb \\u{1b}[1m\u{e4}");
+    }
 
     #[test]
     fn sizes_are_read_as_people_write_them() {

@@ -10,7 +10,7 @@ use zoneweave_store::Store;
 use super::OfStore;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::format::{bytes, table};
+use crate::format::{bytes, printable, table};
 use crate::output::Output;
 
 /// The directory to list.
@@ -90,7 +90,7 @@ fn row(entry: &Entry) -> Vec<String> {
         entry.links.to_string(),
         entry.extents.to_string(),
         time(entry.modified),
-        format!("{}{slash}", entry.name),
+        format!("{}{slash}", printable(&entry.name)),
     ]
 }
 
