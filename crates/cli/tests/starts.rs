@@ -355,19 +355,8 @@ fn end(child: &mut Child, signal: Signal) {
 }
 
 fn start(place: &Place, words: &str) -> Child {
-    let command = place.command(words);
-    // The tests themselves may run under `nohup`, and what is ignored is inherited.
-    let mut hearing = Command::new("env");
-    hearing.arg("--default-signal=HUP").arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => hearing.env(name, value),
-            None => hearing.env_remove(name),
-        };
-    }
-    hearing.current_dir(command.get_current_dir().unwrap());
-    hearing.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    hearing.spawn().unwrap()
+    let mut hearing = place.hearing(words);
+    hearing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
 /// A start waited without end for a server that listened and accepted nobody, deaf to SIGTERM.

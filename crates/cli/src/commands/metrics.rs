@@ -5,16 +5,18 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use clap::Args;
 use rustix::io::Errno;
-use zoneweave_linux::try_connect;
+use zoneweave_linux::{Signals, try_connect};
 
 use crate::error::{CliError, usage};
 use crate::exit::Exit;
 use crate::metrics::http::{Socket, serve};
 use crate::metrics::{ask, text};
 use crate::output::Output;
+use crate::session::Session;
 
 #[derive(Args)]
 pub(crate) struct Metrics {
@@ -54,6 +56,11 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
         return Ok(Exit::Done);
     };
     let failed = |error| CliError::System { action: "listen for scrapes", error };
+    // Before any thread is started. Without a ring a signal ends the process at once, and leaves
+    // its socket behind, which the next one removes.
+    let session = Session::new();
+    let signals = session.as_ref().ok().map(|session| Signals::new(&session.ring)).transpose();
+    let signals = signals.map_err(|error| CliError::System { action: "receive signals", error })?;
     let socket = match address {
         Address::Tcp(address) => {
             let listener = TcpListener::bind(address).map_err(failed)?;
@@ -73,7 +80,19 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
         }
     };
     output.line("ready; stop with Ctrl-C");
-    serve(&socket)?;
+    serve(socket)?;
+    let (Ok(session), Some(signals)) = (&session, &signals) else {
+        loop {
+            thread::park();
+        }
+    };
+    signals.serving();
+    let ended = session.executor.run(signals.next());
+    if let Address::Unix(path) = address {
+        // Somebody may have removed it.
+        let _ = fs::remove_file(path);
+    }
+    ended.map_err(|error| CliError::System { action: "receive signals", error })?;
     Ok(Exit::Done)
 }
 

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,11 +101,12 @@ impl Write for Stream {
     }
 }
 
-/// Answers scrapes until the process ends.
+/// Answers scrapes until the process ends, in threads of its own.
 ///
 /// # Errors
 /// If there is no thread for it.
-pub(crate) fn serve(socket: &Socket) -> Result<(), CliError> {
+pub(crate) fn serve(socket: Socket) -> Result<(), CliError> {
+    let failed = |error| CliError::System { action: "start a thread", error };
     let (queue, streams) = sync_channel::<Stream>(0);
     let streams = Arc::new(Mutex::new(streams));
     for _ in 0..WORKERS {
@@ -116,8 +117,14 @@ pub(crate) fn serve(socket: &Socket) -> Result<(), CliError> {
                 let _ = answer(stream);
             }
         });
-        started.map_err(|error| CliError::System { action: "start a thread", error })?;
+        started.map_err(failed)?;
     }
+    let accepting = thread::Builder::new().name("scrapes".to_owned());
+    accepting.spawn(move || accept_all(&socket, &queue)).map_err(failed)?;
+    Ok(())
+}
+
+fn accept_all(socket: &Socket, queue: &SyncSender<Stream>) {
     loop {
         match socket.accept() {
             Ok(stream) => queue.send(stream).expect("the workers live as long as the process"),

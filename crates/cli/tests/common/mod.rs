@@ -14,6 +14,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
+const BINARY: &str = env!("CARGO_BIN_EXE_zoneweave");
+
 /// A directory for drives, sockets and the runtime directory.
 pub(crate) struct Place {
     directory: TempDir,
@@ -77,7 +79,18 @@ impl Place {
 
     /// The command, run in the directory, to which paths are relative.
     pub(crate) fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_zoneweave"));
+        self.prepared(Command::new(BINARY), words)
+    }
+
+    /// As [`Place::command`], deaf to no signal: the tests themselves may run under `nohup`, and
+    /// what is ignored is inherited.
+    pub(crate) fn hearing(&self, words: &str) -> Command {
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT").arg(BINARY);
+        self.prepared(command, words)
+    }
+
+    fn prepared(&self, mut command: Command, words: &str) -> Command {
         command
             .args(words.split_whitespace())
             .current_dir(self.directory.path())

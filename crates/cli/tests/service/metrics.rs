@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::{MEMBERS, Place};
 
@@ -84,6 +84,21 @@ fn scrapes_are_answered_at_a_socket_of_this_machine_only() {
         waiting.push(stream);
     }
     place.run("metrics --listen unix:hung").exits(2).complains("in use");
+}
+
+/// A signal left the socket behind, and a hangup was a failure.
+#[test]
+fn metrics_end_in_order_by_a_signal() {
+    for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
+        let place = Place::new();
+        let mut exporter =
+            place.hearing("metrics --listen unix:m.sock").stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(exporter.stdout.take().unwrap()).lines();
+        lines.find(|line| line.as_ref().unwrap().starts_with("ready")).unwrap().unwrap();
+        kill_process(Pid::from_child(&exporter), signal).unwrap();
+        assert_eq!(exporter.wait().unwrap().code(), Some(0), "{signal:?}");
+        assert!(!place.path("m.sock").exists());
+    }
 }
 
 /// The alerts fire when they should, and Prometheus takes what servers tell.
