@@ -405,6 +405,10 @@ pub(crate) struct MemberIo {
     pub repaired_blocks: u64,
     pub unrepairable_blocks: u64,
     pub seen_ns_ago: u64,
+    /// Usual latency of its smallest reads that were not answered at once; `None` before there were
+    /// a few.
+    #[serde(default)]
+    pub read_latency_ns: Option<u64>,
 }
 
 /// Zones by state.

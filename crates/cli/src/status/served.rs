@@ -177,6 +177,7 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
             repaired_blocks: member.errors.repaired,
             unrepairable_blocks: member.errors.unrepairable,
             seen_ns_ago: member.seen_ns_ago,
+            read_latency_ns: member.read_latency_ns,
         }),
     }
 }

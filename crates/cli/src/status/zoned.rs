@@ -116,6 +116,7 @@ pub(crate) fn as_member(member: &raizn::MemberStatus) -> MemberStatus {
         segments_absent_at_start: 0,
         errors: member.errors,
         seen_ns_ago: member.seen_ns_ago,
+        read_latency_ns: member.read_latency_ns,
     }
 }
 

@@ -87,6 +87,8 @@ pub struct MemberStatus {
     pub errors: MemberErrors,
     /// Nanoseconds since its last answer.
     pub seen_ns_ago: u64,
+    /// Usual latency of its smallest reads that were not answered at once, in ns.
+    pub read_latency_ns: Option<u64>,
 }
 
 impl VolumeStatus {
@@ -119,6 +121,7 @@ impl VolumeStatus {
                 failure: member.failure.clone(),
                 errors: member.errors,
                 seen_ns_ago: now.since(member.seen).0,
+                read_latency_ns: member.pace.usual_ns(&state.array.hedge.hedging),
             }
         });
         let columns = || state.logical.iter().flat_map(|zone| &zone.columns);

@@ -124,6 +124,11 @@ pub(crate) struct ReadPace {
 }
 
 impl ReadPace {
+    /// The usual latency of its smallest reads that have an estimate, in ns.
+    pub(crate) fn usual_ns(&self, hedging: &Hedging) -> Option<u64> {
+        self.usual.iter().find_map(|estimate| estimate.mean(hedging))
+    }
+
     /// Whether the oldest read is late.
     pub(crate) fn owes(&self, now: Nanos) -> bool {
         self.under_way.first_key_value().is_some_and(|(_, late)| *late <= now)
@@ -184,6 +189,19 @@ mod tests {
             estimate.note(Nanos(700_000));
         }
         assert!(estimate.mean(hedging).unwrap() > 600_000, "what lasts is believed");
+    }
+
+    #[test]
+    fn the_usual_latency_is_that_of_the_smallest_reads_with_an_estimate() {
+        let hedging = &Hedging::default();
+        let mut pace = ReadPace::default();
+        let mut reads = |size: usize, us, count| {
+            (0..count).for_each(|_| pace.usual[size].note(Nanos::from_micros(us)));
+            pace.usual_ns(hedging)
+        };
+        assert_eq!(reads(4, 900, SAMPLES), Some(900_000));
+        assert_eq!(reads(1, 90, SAMPLES - 1), Some(900_000), "too few of them");
+        assert_eq!(reads(1, 90, 1), Some(90_000));
     }
 
     #[test]

@@ -102,6 +102,8 @@ pub struct MemberStatus {
     pub errors: MemberErrors,
     /// Nanoseconds since its last answer.
     pub seen_ns_ago: u64,
+    /// Usual latency of its smallest reads that were not answered at once, in ns.
+    pub read_latency_ns: Option<u64>,
 }
 
 /// Status of a segment: a zone of each member.
@@ -242,6 +244,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         segments_absent_at_start: absent.get(slot).copied().unwrap_or(0),
         errors: member.errors,
         seen_ns_ago: now.since(member.seen).0,
+        read_latency_ns: member.pace.usual_ns(&state.array.hedge.hedging),
     });
     let members: Vec<_> = members.collect();
     let health = match state.array.stopped {
