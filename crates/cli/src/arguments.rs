@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 
 use crate::commands::{
     array, bench, characterize, completions, config, demo, doctor, drive, emu, events, experiment,
-    fs, inspect, iostat, man, metrics, plan, quickstart, replay, serve, simulate, soak, zoned,
+    fs, inspect, iostat, man, metrics, plan, quickstart, replay, serve, simulate, soak, top, zoned,
     zones,
 };
 use crate::output::globals::Globals;
@@ -58,6 +58,8 @@ pub(crate) enum Verb {
     Events(events::Events),
     /// Print the load of all served arrays and of their drives, as rates
     Iostat(iostat::Iostat),
+    /// Watch served volumes in a terminal: health, load, drives, jobs, zones
+    Top(top::Top),
     /// Print the metrics of all served arrays, or answer scrapes of Prometheus
     Metrics(metrics::Metrics),
     /// Plan drives, arrays, hosts and a Ceph pool: space, memory, repairs, durability

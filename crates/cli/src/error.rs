@@ -131,6 +131,11 @@ pub(crate) enum CliError {
     /// `option` is without its dashes, or an argument in angle brackets.
     #[error("{}{option}: {problem}", if option.starts_with('<') { "" } else { "--" })]
     Usage { option: &'static str, problem: String },
+    #[error(
+        "`zoneweave top` needs a terminal for its input and its output; for files and pipes there are \
+         `zoneweave iostat` and `zoneweave array status`, with and without --json"
+    )]
+    NoTerminal,
     /// Each with its file and line.
     #[error("{}", problems.join("\n"))]
     Config { problems: Vec<String> },
@@ -493,6 +498,7 @@ impl CliError {
             | Self::Experiment(ExperimentError::Create(_) | ExperimentError::Open(_))
             | Self::Experiment(ExperimentError::Geometry(_) | ExperimentError::Preset(_))
             | Self::Usage { .. }
+            | Self::NoTerminal
             | Self::Config { .. }
             | Self::HidesMetadata { .. }
             | Self::NoFormerDrive { .. }

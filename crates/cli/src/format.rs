@@ -156,10 +156,15 @@ pub(crate) fn wrapped(head: &str, text: &str) -> Vec<String> {
 /// A line, broken so that it fits a terminal; the lines behind the first begin at column `indent`,
 /// and nothing is broken before it.
 pub(crate) fn broken(text: &str, indent: usize) -> Vec<String> {
+    broken_at(COLUMNS, text, indent)
+}
+
+/// As [`broken`], at another width.
+pub(crate) fn broken_at(width_columns: usize, text: &str, indent: usize) -> Vec<String> {
     let (mut lines, mut line, mut column) = (Vec::new(), String::new(), 0);
     for (at, word) in text.split(' ').enumerate() {
         let (gap, width) = (usize::from(at > 0), columns(word));
-        if column > indent && column + gap + width > COLUMNS {
+        if column > indent && column + gap + width > width_columns {
             line.truncate(line.trim_end_matches(' ').len());
             lines.push(std::mem::replace(&mut line, " ".repeat(indent)));
             column = indent;

@@ -12,7 +12,7 @@
 //!   [`writing`]: `--write-mode`.
 //! * [`status`]: the status of an array, served or not.
 //! * [`events`]: the events of a server, and their receivers.
-//! * [`metrics`]: the metrics of served arrays, for Prometheus.
+//! * [`metrics`]: the metrics of served arrays, for Prometheus, and their rates.
 //! * [`control`]: the control socket of a server, both ends.
 //!
 //! Files import downwards: `arguments`, `commands`, `metrics`, `start`, `control`, `events`,

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
-use zoneweave_zoned::BLOCK_BYTES;
 
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format::{bytes, parse_time, table};
+use crate::metrics::rates::{ArrayRates, DriveRates, array_rates};
 use crate::metrics::{Known, ask};
 use crate::output::{Output, Tone};
-use crate::status::{ArrayStatus, Counters, MemberIo, MemberStatus};
+use crate::status::ArrayStatus;
 
 #[derive(Args)]
 pub(crate) struct Iostat {
@@ -29,30 +29,6 @@ pub(crate) struct Iostat {
 #[derive(Debug, PartialEq, Serialize)]
 struct Report {
     arrays: Vec<ArrayRates>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-struct ArrayRates {
-    array: String,
-    uuid: String,
-    requests_per_s: u64,
-    /// Of users of a block volume.
-    read_bytes_per_s: Option<u64>,
-    written_bytes_per_s: Option<u64>,
-    /// Bytes that reclaim moved.
-    relocated_bytes_per_s: Option<u64>,
-    drives: Vec<DriveRates>,
-}
-
-#[derive(Debug, PartialEq, Serialize)]
-struct DriveRates {
-    slot: u8,
-    drive: Option<String>,
-    state: String,
-    read_bytes_per_s: u64,
-    written_bytes_per_s: u64,
-    /// Read, write and checksum errors since the last look.
-    errors: u64,
 }
 
 /// Statuses of one moment, by the UUID of the array.
@@ -91,74 +67,13 @@ fn report(before: &Look, now: &Look) -> Report {
     Report { arrays: arrays.collect() }
 }
 
-fn array_rates(
-    uuid: &str,
-    before: &ArrayStatus,
-    now: &ArrayStatus,
-    span: Duration,
-) -> Option<ArrayRates> {
-    let (earlier, server) = (before.server.as_ref()?, now.server.as_ref()?);
-    // Another server counts from zero.
-    if server.uptime_ns < earlier.uptime_ns {
-        return None;
-    }
-    let blocks = earlier.blocks.as_ref().zip(server.blocks.as_ref());
-    let rate = |count: fn(&Counters) -> u64| {
-        let (before, now) = blocks?;
-        let blocks = per_second(count(&before.counters), count(&now.counters), span);
-        Some(blocks * BLOCK_BYTES as u64)
-    };
-    let drives = now.members.iter().zip(&before.members);
-    Some(ArrayRates {
-        array: now.full_name(),
-        uuid: uuid.to_owned(),
-        requests_per_s: per_second(earlier.requests, server.requests, span),
-        read_bytes_per_s: rate(|counters| counters.user_blocks_read),
-        written_bytes_per_s: rate(|counters| counters.user_blocks_written),
-        relocated_bytes_per_s: rate(|counters| counters.relocated_blocks),
-        drives: drives.map(|(now, before)| drive_rates(before, now, span)).collect(),
-    })
-}
-
-fn drive_rates(before: &MemberStatus, now: &MemberStatus, span: Duration) -> DriveRates {
-    let errors = |io: &MemberIo| io.read_errors + io.write_errors + io.checksum_errors;
-    // Another drive in the slot has counters of its own.
-    let earlier = before.io.filter(|_| before.uuid == now.uuid).unwrap_or_default();
-    let io = now.io.unwrap_or_default();
-    DriveRates {
-        slot: now.slot,
-        drive: now.drive.clone(),
-        state: now.state.to_string(),
-        read_bytes_per_s: per_second(earlier.read_bytes, io.read_bytes, span),
-        written_bytes_per_s: per_second(earlier.written_bytes, io.written_bytes, span),
-        errors: errors(&io).saturating_sub(errors(&earlier)),
-    }
-}
-
-/// The rate of a counter.
-fn per_second(before: u64, now: u64, span: Duration) -> u64 {
-    let nanoseconds = span.as_nanos().max(1);
-    let rate = u128::from(now.saturating_sub(before)) * 1_000_000_000 / nanoseconds;
-    u64::try_from(rate).unwrap_or(u64::MAX)
-}
-
 fn print(report: &Report, output: &Output) {
     if report.arrays.is_empty() {
         output.line("no array is served");
     }
     for array in &report.arrays {
-        let rate = |name: &str, rate: Option<u64>| match rate {
-            None => String::new(),
-            Some(rate) => format!(" · {name} {}/s", bytes(rate)),
-        };
-        output.line(format_args!(
-            "{}  {} requests/s{}{}{}",
-            output.paint(Tone::Strong, &array.array),
-            array.requests_per_s,
-            rate("read", array.read_bytes_per_s),
-            rate("write", array.written_bytes_per_s),
-            rate("reclaim", array.relocated_bytes_per_s),
-        ));
+        let name = output.paint(Tone::Strong, &array.array);
+        output.line(format_args!("{name}  {}", array.load()));
         let row = |drive: &DriveRates| {
             vec![
                 drive.slot.to_string(),
@@ -180,6 +95,7 @@ fn print(report: &Report, output: &Output) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::MemberIo;
     use crate::status::examples::healthy;
 
     fn at(seconds: u64, changed: impl FnOnce(&mut ArrayStatus)) -> Look {
@@ -188,13 +104,6 @@ mod tests {
         changed(&mut status);
         let at = Instant::now() + Duration::from_secs(seconds);
         Look { at, statuses: BTreeMap::from([("aa".to_owned(), status)]) }
-    }
-
-    #[test]
-    fn rates_are_of_the_time_between_two_looks() {
-        assert_eq!(per_second(1000, 3000, Duration::from_secs(4)), 500);
-        assert_eq!(per_second(3, 1, Duration::from_secs(1)), 0);
-        assert_eq!(per_second(0, u64::MAX, Duration::ZERO), u64::MAX);
     }
 
     /// A drive that has just replaced another one has read less than that; a server that has been

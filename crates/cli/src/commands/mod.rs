@@ -22,6 +22,7 @@ pub(crate) mod replay;
 pub(crate) mod serve;
 pub(crate) mod simulate;
 pub(crate) mod soak;
+pub(crate) mod top;
 mod wear;
 pub(crate) mod zoned;
 pub(crate) mod zones;
@@ -45,6 +46,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Zoned(verb) => zoned::run(verb, output),
         Verb::Zones(zones) => zones::run(&zones, output),
         Verb::Iostat(iostat) => iostat::run(&iostat, output),
+        Verb::Top(top) => top::run(&top, output),
         Verb::Metrics(metrics) => metrics::run(&metrics, output),
         Verb::Events(events) => events::run(&events, output),
         Verb::Plan(plan) => plan::run(&plan, output),

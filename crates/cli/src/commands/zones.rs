@@ -191,16 +191,38 @@ fn tell(map: &Map, by: By, output: &Output) {
 
 fn sign(zone: &Zone, by: By, most: u64) -> char {
     match (by, zone.state) {
-        (_, StateWord::ReadOnly) => 'R',
-        (_, StateWord::Offline) => 'X',
-        (By::State, StateWord::Empty) => '·',
-        (By::State, StateWord::Open) => '▒',
-        (By::State, StateWord::Closed) => '▓',
-        (By::State, StateWord::Full) => '█',
+        (_, state @ (StateWord::ReadOnly | StateWord::Offline)) | (By::State, state) => {
+            state_sign(state)
+        }
         (By::Valid, _) => zone.valid.map_or('·', ramp),
-        #[expect(clippy::cast_precision_loss, reason = "one of six signs")]
-        (By::Wear, _) => ramp(zone.resets as f64 / most.max(1) as f64),
+        (By::Wear, _) => wear_sign(zone.resets, most),
     }
+}
+
+/// The sign of a zone's state.
+pub(crate) const fn state_sign(state: StateWord) -> char {
+    match state {
+        StateWord::Empty => '·',
+        StateWord::Open => '▒',
+        StateWord::Closed => '▓',
+        StateWord::Full => '█',
+        StateWord::ReadOnly => 'R',
+        StateWord::Offline => 'X',
+    }
+}
+
+/// The sign of a zone's resets, where the most worn zone of its drive has `most`.
+#[expect(clippy::cast_precision_loss, reason = "one of six signs")]
+pub(crate) fn wear_sign(resets: u64, most: u64) -> char {
+    ramp(resets as f64 / most.max(1) as f64)
+}
+
+/// The signs of states.
+pub(crate) const STATE_LEGEND: &str = "· empty  ▒ open  ▓ closed  █ full  R read-only  X offline";
+
+/// The signs of wear; `most` are the resets of the most worn zone of all drives.
+pub(crate) fn wear_legend(most: u64) -> String {
+    format!("resets: · none  █ the maximum of its drive (highest: {most})")
 }
 
 #[expect(
@@ -214,12 +236,11 @@ fn ramp(part: f64) -> char {
 
 fn legend(map: &Map, by: By) -> String {
     match by {
-        By::State => "· empty  ▒ open  ▓ closed  █ full  R read-only  X offline".to_owned(),
+        By::State => STATE_LEGEND.to_owned(),
         By::Valid => "valid: · none  ░ up to 25 %  ▒ 50 %  ▓ 75 %  █ 100 %".to_owned(),
         By::Wear => {
             let resets = map.drives.iter().flat_map(|drive| drive.zones.iter().map(|z| z.resets));
-            let most = resets.max().unwrap_or(0);
-            format!("resets: · none  █ the maximum of its drive (highest: {most})")
+            wear_legend(resets.max().unwrap_or(0))
         }
     }
 }

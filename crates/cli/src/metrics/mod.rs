@@ -5,6 +5,7 @@
 
 mod families;
 pub(crate) mod http;
+pub(crate) mod rates;
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -129,6 +129,11 @@ impl Output {
         self.json
     }
 
+    /// Whether the output has colours.
+    pub(crate) const fn color(&self) -> bool {
+        self.color
+    }
+
     /// Whether `--quiet` was given.
     pub(crate) const fn quiet(&self) -> bool {
         self.quiet

@@ -26,7 +26,9 @@ use crate::job::{Job, JobStatus};
 
 pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
 pub(crate) use lost::{LostRange, LostRanges};
-pub(crate) use render::{job_line, render, render_volume};
+pub(crate) use render::{
+    drive_names, job_line, job_text, job_unit, member_tone, open_jobs, render, render_volume, tone,
+};
 pub(crate) use scrubs::{ScrubEntry, scrub_line, scrub_on_record};
 pub(crate) use served::served_status;
 pub(crate) use shard::ShardStatus;

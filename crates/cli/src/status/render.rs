@@ -108,7 +108,8 @@ fn lost(lost: &LostRanges) -> String {
     format!("{} (offsets in bytes){joined}", ranges.join(", "))
 }
 
-fn tone(health: Health) -> Tone {
+/// The emphasis of a health.
+pub(crate) fn tone(health: Health) -> Tone {
     match health {
         Health::Healthy => Tone::Good,
         Health::Starting | Health::Rebuilding | Health::Degraded | Health::Unknown => Tone::Warning,
@@ -146,7 +147,7 @@ fn headline(status: &ArrayStatus, output: &Output) {
 const DRIVE_COLUMNS: usize = 11;
 
 /// The drives by slot: paths, or file names and their common directory if paths are long.
-fn drive_names(status: &ArrayStatus) -> (Option<String>, Vec<String>) {
+pub(crate) fn drive_names(status: &ArrayStatus) -> (Option<String>, Vec<String>) {
     let path = |member: &MemberStatus| match &member.path {
         Some(path) => shown(path),
         None => member.drive.clone().unwrap_or_else(|| "-".to_owned()),
@@ -178,18 +179,23 @@ fn members(status: &ArrayStatus, output: &Output) {
     let rows = status.members.iter().zip(names).map(|(member, name)| row(member, name, served));
     let rows: Vec<_> = rows.collect();
     for (number, line) in table(&headings, &rows).iter().enumerate() {
-        let tone = match number.checked_sub(1).map(|at| status.members[at].state) {
-            None => Tone::Faint,
-            Some(MemberHealth::Online) => Tone::Good,
-            Some(MemberHealth::Rebuilding) => Tone::Warning,
-            Some(_) => Tone::Bad,
-        };
+        let state = number.checked_sub(1).map(|at| status.members[at].state);
+        let tone = state.map_or(Tone::Faint, member_tone);
         output.line(format_args!("  {}", output.paint(tone, line)));
     }
     for member in status.members.iter().filter(|member| member.state == MemberHealth::Online) {
         if let Some(reason) = &member.reason {
             lines(output, &format!("  slot {}: ", member.slot), reason);
         }
+    }
+}
+
+/// The emphasis of a drive's state.
+pub(crate) const fn member_tone(state: MemberHealth) -> Tone {
+    match state {
+        MemberHealth::Online => Tone::Good,
+        MemberHealth::Rebuilding => Tone::Warning,
+        MemberHealth::Failed | MemberHealth::Missing => Tone::Bad,
     }
 }
 
@@ -223,6 +229,24 @@ fn row(member: &MemberStatus, name: String, served: bool) -> Vec<String> {
 
 /// Prints a job; `left` is the estimated time to its end.
 pub(crate) fn job_line(job: &JobStatus, unit: &str, left: Option<u64>, output: &Output) {
+    field(output, job.kind.word(), &job_text(job, unit, left));
+}
+
+/// The jobs that wait or run, with the estimated time to their end.
+pub(crate) fn open_jobs(server: &ServerStatus) -> impl Iterator<Item = (&JobStatus, Option<u64>)> {
+    server.jobs.iter().filter(|job| !job.phase.has_ended()).map(move |job| {
+        let is_rebuild = job.kind == JobKind::Rebuild && job.phase == JobPhase::Running;
+        (job, server.rebuild_left_ns.filter(|_| is_rebuild))
+    })
+}
+
+/// The unit of the progress of jobs.
+pub(crate) const fn job_unit(status: &ArrayStatus) -> &'static str {
+    if status.zones.is_some() { "zones" } else { "segments" }
+}
+
+/// A job without its kind.
+pub(crate) fn job_text(job: &JobStatus, unit: &str, left: Option<u64>) -> String {
     let bar = job.progress.filter(|_| !job.phase.has_ended()).map(|at| bar(at, unit));
     let phase = Some(job.phase).filter(|phase| bar.is_none() || *phase != JobPhase::Running);
     let slot = job.slot.map(|slot| match &job.drive {
@@ -237,15 +261,12 @@ pub(crate) fn job_line(job: &JobStatus, unit: &str, left: Option<u64>, output: &
         job.ended_ns_ago.map(|ago| format!("{} ago", span(ago))),
         job.outcome.clone(),
     ];
-    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" · ");
-    field(output, job.kind.word(), &text);
+    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
 fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
-    let unit = if status.zones.is_some() { "zones" } else { "segments" };
-    for job in server.jobs.iter().filter(|job| !job.phase.has_ended()) {
-        let is_rebuild = job.kind == JobKind::Rebuild && job.phase == JobPhase::Running;
-        job_line(job, unit, server.rebuild_left_ns.filter(|_| is_rebuild), output);
+    for (job, left) in open_jobs(server) {
+        job_line(job, job_unit(status), left, output);
     }
     if let Some(blocks) = &server.blocks {
         block_volume(status, blocks, output);

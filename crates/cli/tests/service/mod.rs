@@ -11,4 +11,5 @@ mod rename;
 mod scrubs;
 mod spares;
 mod stop;
+mod top;
 mod wipe;
