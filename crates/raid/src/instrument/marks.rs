@@ -780,6 +780,18 @@ marks! {
     ZonedScrubReadFailed = "zoned.scrub_read_failed",
     /// Zoned volume: a scrub finds a block that cannot be rebuilt.
     ZonedScrubLost = "zoned.scrub_lost",
+    /// Zoned volume: a clean stop is on record.
+    ZonedStopRecorded = "zoned.stop_recorded",
+    /// Zoned volume: a start without a member serves reads, and has written nothing.
+    ZonedStartUnpublished = "zoned.unpublished",
+    /// Zoned volume: a start without a member publishes at once, as the last run was killed.
+    ZonedMissingAfterKill = "zoned.missing_after_kill",
+    /// Zoned volume: a start without a member finds something to be written behind a clean stop.
+    ZonedWaitGivenUp = "zoned.wait_given_up",
+    /// Zoned volume: the first change has a start published.
+    ZonedPublishedLate = "zoned.published_late",
+    /// Zoned volume: a volume that was never published is closed, and writes nothing.
+    ZonedClosedUnpublished = "zoned.closed_unpublished",
     /// Zoned volume: a start repeats reads without an answer.
     ZonedStartRepeated = "zoned.start_repeated",
     /// Zoned volume: the task that waited for a record of the parity log was dropped.

@@ -259,6 +259,12 @@ mutants! {
     ZonedFinishNotFlushed = "zoned-finish-not-flushed",
     /// Zoned volume: a start takes every column of a member that is being rebuilt as copied.
     ZonedRebuiltTrusted = "zoned-rebuilt-trusted",
+    /// Zoned volume: a clean stop is recorded before the drives are flushed.
+    ZonedStopNotFlushed = "zoned-stop-not-flushed",
+    /// Zoned volume: a start without a member waits also after a kill.
+    ZonedKillTakenForStop = "zoned-kill-taken-for-stop",
+    /// Zoned volume: a start that is not published lets writes through.
+    ZonedChangeNotHeld = "zoned-change-not-held",
     /// Zoned volume: a report shows commands that have not ended.
     ZonedReportEarly = "zoned-report-early",
     /// Users may take the last free segment.

@@ -23,6 +23,7 @@ use crate::raizn::doubtful::DoubtfulPlaces;
 use crate::raizn::format::body::{Mount, PublishedMount, REBUILT_ZONES, RebuiltZones, ZonedBody};
 use crate::raizn::layout::Layout;
 use crate::raizn::parity_log::ParityLog;
+use crate::raizn::recover::media::Unpublished;
 use crate::raizn::zone::LogicalZone;
 use crate::scheme::{Column, ColumnSet};
 
@@ -75,6 +76,8 @@ pub(crate) struct Core {
     pub(crate) scrub: ScrubState,
     /// Whether the volume is being closed.
     pub(crate) closing: Cell<bool>,
+    /// What a start without a member has not made durable yet.
+    pub(crate) unpublished: RefCell<Option<Unpublished>>,
     /// The task that records faults.
     pub(crate) recorder: Cell<Recorder>,
     /// These parts, for tasks that are started where they are only borrowed.

@@ -186,6 +186,8 @@ impl Core {
             }
             logical.pending.push_back((number, pending));
         }
+        // It submits nothing before.
+        self.publish_soon();
         self.pump(zone);
     }
 }

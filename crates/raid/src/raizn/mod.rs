@@ -13,7 +13,7 @@
 //!    it its columns.
 //! 6. `scrub/` reads everything and compares parity; its `relocate` moves damaged blocks to the
 //!    log, `lost` lists blocks that cannot be rebuilt, `findings` is the report.
-//! 7. `recover/` starts a volume after a crash; `create` makes one.
+//! 7. `recover/` starts a volume after a crash; `create` makes one, and `stop` ends one.
 //! 8. `status` is the volume as users see it; `format/` has the bytes on media.
 //!
 //! What the members are, which of them count and what happens when one fails is `array`'s part.
@@ -35,6 +35,7 @@ pub(crate) mod recover;
 pub(crate) mod replace;
 pub(crate) mod scrub;
 pub(crate) mod status;
+pub(crate) mod stop;
 pub(crate) mod stripe;
 pub(crate) mod volume;
 pub(crate) mod write;
@@ -42,7 +43,8 @@ pub(crate) mod zone;
 
 pub use create::{CreateError, CreateOptions, create, plan};
 pub use format::fuzzing;
-pub use recover::open::{OpenError, OpenOptions, OpenReport, geometry, open};
+pub use recover::error::OpenError;
+pub use recover::open::{OpenOptions, OpenReport, geometry, open};
 pub use recover::survey::{
     Survey, check_markable, erase_alone, erase_destroyed, mark_destroyed, membership_of, survey,
 };

@@ -110,6 +110,7 @@ impl Core {
         let _admin = self.admin.acquire().await;
         self.check_still_meant(column, asked_for)?;
         self.check_replacement(column, &device)?;
+        self.published().await.map_err(ReplaceError::Stopped)?;
         let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
         let superblocks = check_zones(&self.state.borrow().array.config, &zones)?;
         let former = self.state.borrow().array.former_of(&device);
@@ -143,6 +144,10 @@ impl Core {
     /// Continues rebuilds that a restart interrupted.
     pub(crate) async fn resume_rebuilds(self: &Rc<Self>) -> Result<(), RebuildError> {
         let _admin = self.admin.acquire().await;
+        // A start waits only where no member is being rebuilt.
+        if self.is_unpublished() {
+            return Ok(());
+        }
         resume(self).await
     }
 

@@ -10,6 +10,7 @@ use crate::array::format::record::MemberState;
 use crate::array::format::scrubs::ScrubRun;
 use crate::array::repair::rebuild::Progress;
 use crate::array::repair::scrub::JobState;
+use crate::array::state::UNRECORDED;
 use crate::raizn::core::Core;
 
 /// The state of a zoned volume.
@@ -77,6 +78,9 @@ pub struct MemberStatus {
     pub online: bool,
     /// Whether it is being rebuilt.
     pub rebuilding: bool,
+    /// Whether it was missing at the start and has missed nothing: it is taken out of service with
+    /// the first change.
+    pub missing: bool,
     /// Zones that lack its column.
     pub zones_missing: u32,
     /// Zones that its drive leaves active, as it finds fault with the command to finish them.
@@ -95,6 +99,7 @@ impl VolumeStatus {
     pub(crate) fn of(core: &Core) -> Self {
         let state = core.state.borrow();
         let now = core.handle.now();
+        let is_untouched = core.is_unpublished() && !core.is_publishing();
         let mut zones = ZoneCounts::default();
         for record in state.zones.export() {
             let count = match record.state {
@@ -116,6 +121,7 @@ impl VolumeStatus {
                 online: member.is_in_full_service(),
                 rebuilding: member.entry.state == MemberState::Rebuilding
                     && member.device.is_some(),
+                missing: is_untouched && member.entry.since_epoch == UNRECORDED,
                 zones_missing: count_of(state.logical.iter().filter(lacks).count()),
                 zones_unfinished: count_of(member.unfinished.len()),
                 failure: member.failure.clone(),

@@ -59,6 +59,9 @@ impl Volume {
         if slot.index() >= columns {
             return Err(AdminError::NoSuchSlot { slot: slot.index(), columns });
         }
+        // An order that is refused evicts nobody else either.
+        self.core.state.borrow().array.check_spared(slot)?;
+        self.core.published().await.map_err(AdminError::Stopped)?;
         let was_in_service = {
             let array = &self.core.state.borrow().array;
             array.check_spared(slot)?;
@@ -119,6 +122,7 @@ impl Volume {
     /// # Errors
     /// If the volume stops, or is closed.
     pub async fn scrub(&self) -> Result<ScrubReport, AdminError> {
+        self.core.published().await.map_err(AdminError::Stopped)?;
         self.core.scrub().await.map_err(AdminError::Stopped)
     }
 
@@ -143,6 +147,7 @@ impl Volume {
     /// Nothing is forgotten.
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.check_open()?;
+        self.core.published().await.map_err(AdminError::Stopped)?;
         let forgotten = faults::clear(&self.core).await?;
         self.core.list_again(forgotten.lost).await;
         Ok(())
@@ -155,6 +160,7 @@ impl Volume {
     /// If too few members are left, none takes the record, or the volume is closing.
     pub async fn record_scrub(&self, run: ScrubRun) -> Result<(), AdminError> {
         self.check_open()?;
+        self.core.published().await.map_err(AdminError::Stopped)?;
         self.core.state.borrow_mut().array.scrubs.note(run);
         Ok(faults::record_scrubs(&self.core).await?)
     }
@@ -173,39 +179,14 @@ impl Volume {
     /// If the name is longer than a record takes.
     pub async fn rename(&self, name: String) -> Result<(), AdminError> {
         assert!(name.len() <= NAME_BYTES, "a name of {} bytes", name.len());
+        self.core.published().await.map_err(AdminError::Stopped)?;
         self.core.superblock.rename(&self.core, name).await.map_err(AdminError::Stopped)
     }
 
     /// Ends all commands and background tasks, and makes everything durable. Commands submitted
     /// later are aborted.
     pub async fn close(self) {
-        self.core.closing.set(true);
-        self.core.changed.open();
-        let _admin = self.core.admin.acquire().await;
-        loop {
-            let is_idle = {
-                let state = self.core.state.borrow();
-                let idle = |zone: &crate::raizn::zone::LogicalZone| {
-                    let settled = zone.operations.is_empty() && zone.pending.is_empty();
-                    settled && !zone.blocked && !zone.completing && !zone.flushing
-                };
-                // The log of a lost member ends where it is: no checkpoint frees its zone any more.
-                let mut logs = state.array.members.iter().zip(&state.logs);
-                let logs_idle = logs.all(|(member, log)| {
-                    !log.writing && (log.previous.is_none() || member.device.is_none())
-                });
-                let is_written = state.logical.iter().all(idle) && logs_idle;
-                !state.doubtful.are_judged() && (state.array.stopped.is_some() || is_written)
-            };
-            if is_idle {
-                break;
-            }
-            self.core.changed.wait().await;
-        }
-        // Its outcome is in the state, and nothing was promised.
-        let _stopped = self.core.flush_members().await;
-        faults::record_last(&self.core).await;
-        self.core.superblock.commits_ended().await;
+        self.core.close().await;
     }
 
     fn decide(&self, command: Command, responder: Responder) {
@@ -239,7 +220,12 @@ impl Volume {
             Command::Flush => {
                 let core = self.core.clone();
                 self.core.handle.spawn_alone("flush", async move {
-                    let flushed = core.flush_members().await;
+                    // Of a start that is not published, everything is durable.
+                    let stopped = core.state.borrow().array.stopped;
+                    let flushed = match core.is_unpublished() {
+                        true => stopped.map_or(Ok(()), Err),
+                        false => core.flush_members().await,
+                    };
                     responder.complete(flushed.map(|()| Reply::Done).map_err(|_| Core::STOPPED));
                 });
             }
@@ -349,7 +335,9 @@ impl Volume {
             mark_if(Mark::ZonedResetAwaited, || busy && action == ZoneAction::Reset);
             busy && !mutant(Mutant::ZonedResetNotAwaited)
         };
-        let may_be_lost = |zone| self.core.state.borrow().array.volatile || is_busy(zone);
+        // Until a start is published, everything is durable.
+        let is_volatile = self.core.state.borrow().array.volatile && !self.core.is_unpublished();
+        let may_be_lost = |zone| is_volatile || is_busy(zone);
         let pending = match (managed, action, before) {
             (Err(status), ..) => return responder.complete(Err(status)),
             (_, ZoneAction::Reset, Some(before)) if before != ZoneState::Empty || is_busy(zone) => {

@@ -14,6 +14,7 @@ mod limits;
 mod logs;
 mod model;
 mod resets;
+mod returning;
 mod scrub;
 mod stalling;
 mod tails;

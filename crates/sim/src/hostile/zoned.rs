@@ -19,7 +19,10 @@ use super::input::Input;
 use super::{ended, mutate, offer};
 
 /// Number of images.
-const COUNT: u8 = 4;
+const COUNT: u8 = 5;
+
+/// The one that ends with a clean stop. It is started without its last drive first.
+const CLOSED: u8 = 4;
 
 thread_local! {
     static IMAGES: Vec<Image> = (0..COUNT).map(make).collect();
@@ -38,7 +41,8 @@ pub fn zoned_image(input: &[u8]) {
         if options & 8 == 8 {
             super::check(&drives);
         }
-        start(&drives, options);
+        let away = usize::from(choice % COUNT == CLOSED);
+        start(&drives[..drives.len().saturating_sub(away)], options);
         start(&drives, options & !1);
         if options & 32 == 32 {
             super::check(&drives);
@@ -140,6 +144,12 @@ fn make(which: u8) -> Image {
             work(&handle, &drives, which, seed).await;
         });
         drives.iter().for_each(|drive| drive.power_loss(seed));
+    }
+    if which == CLOSED {
+        ended(async |handle| {
+            let opened = open(&handle, offer(&handle, &drives), OpenOptions::default()).await;
+            opened.expect("the drives are an array").0.close().await;
+        });
     }
     let strangers = match which {
         // A member is replaced, and comes back.

@@ -10,6 +10,7 @@
 //! | 18 | zones with the column of a member that is being rebuilt: slot, then a bit for each zone |
 //! | 128 | faults |
 //! | 129 | the newest scrubs |
+//! | 130 | a clean stop: the mount that was published |
 //!
 //! A start is a *mount* and has a number that no other one has. It reads the parity log of the
 //! *published* mount, writes its own, and then publishes itself with the states of all zones in one
@@ -63,11 +64,15 @@ pub(crate) enum ZonedBody {
     Faults(Faults),
     /// The newest scrubs.
     Scrubs(Scrubs),
+    /// The volume was closed with nothing in flight, and this mount was the published one. It
+    /// counts while it is the newest record.
+    Stopped(Mount),
 }
 
 /// Kinds of reports: a build that does not know them starts the volume all the same.
 const FAULTS: u8 = 128;
 const SCRUBS: u8 = 129;
+const STOPPED: u8 = 130;
 
 /// States of logical zones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +157,7 @@ impl VolumeBody for ZonedBody {
             Self::Rebuilt(_) => 18,
             Self::Faults(_) => FAULTS,
             Self::Scrubs(_) => SCRUBS,
+            Self::Stopped(_) => STOPPED,
         }
     }
 
@@ -161,7 +167,9 @@ impl VolumeBody for ZonedBody {
             Self::State | Self::Destroyed => {}
             Self::SnapshotEnd { records } => bytes.extend(records.to_le_bytes()),
             Self::Zones(zones) => zones.0.iter().for_each(|zone| zone.encode_to(&mut bytes)),
-            Self::Published(published) => bytes.extend(published.0.0.to_le_bytes()),
+            Self::Published(PublishedMount(mount)) | Self::Stopped(mount) => {
+                bytes.extend(mount.0.to_le_bytes());
+            }
             Self::Rebuilt(RebuiltZones { column, first, bits }) => {
                 bytes.extend(u32::from(column.0).to_le_bytes());
                 bytes.extend(first.to_le_bytes());
@@ -190,15 +198,11 @@ impl VolumeBody for ZonedBody {
                 }
                 Ok(Self::Zones(ZoneRecords(zones)))
             }
-            17 => match U64::ref_from_bytes(bytes) {
-                Ok(mount) if mount.get() < NUMBER_LIMIT => {
-                    Ok(Self::Published(PublishedMount(Mount(mount.get()))))
-                }
-                _ => Err(malformed),
-            },
+            17 => decode_mount(bytes).map(PublishedMount).ok_or(malformed).map(Self::Published),
             18 => decode_rebuilt(bytes, config).ok_or(malformed).map(Self::Rebuilt),
             FAULTS => decode_faults(bytes, config).ok_or(malformed).map(Self::Faults),
             SCRUBS => Scrubs::decode(bytes).ok_or(malformed).map(Self::Scrubs),
+            STOPPED => decode_mount(bytes).ok_or(malformed).map(Self::Stopped),
             _ => Err(malformed),
         }
     }
@@ -230,6 +234,11 @@ impl VolumeBody for ZonedBody {
     fn is_of_volume(first: &[u8]) -> bool {
         Envelope::open(first, BlockType::ParityLog).is_ok()
     }
+}
+
+fn decode_mount(bytes: &[u8]) -> Option<Mount> {
+    let mount = U64::ref_from_bytes(bytes).ok()?.get();
+    (mount < NUMBER_LIMIT).then_some(Mount(mount))
 }
 
 /// Faults of this array and volume.

@@ -25,7 +25,7 @@ use crate::shards::Shard;
 const ARRAY: ArrayUuid = ArrayUuid([0x5C; 16]);
 
 /// Body kinds of records.
-const KINDS: [u8; 8] = [0, 3, 9, 16, 17, 18, 128, 129];
+const KINDS: [u8; 9] = [0, 3, 9, 16, 17, 18, 128, 129, 130];
 
 fn config() -> ArrayConfig {
     ArrayConfig {
@@ -46,9 +46,9 @@ fn config() -> ArrayConfig {
 /// If a decoder breaks an invariant.
 pub fn zoned(input: &[u8]) {
     let Some((which, rest)) = input.split_first() else { return };
-    match which % 10 {
-        8 => log_header(rest),
-        9 => metadata(rest),
+    match which % 11 {
+        9 => log_header(rest),
+        10 => metadata(rest),
         kind => record_body(KINDS[usize::from(kind)], rest),
     }
 }
@@ -107,6 +107,7 @@ pub fn zoned_seeds() -> Vec<Vec<u8>> {
         ZonedBody::Rebuilt(rebuilt),
         ZonedBody::Faults(faults),
         ZonedBody::Scrubs(Scrubs(vec![ScrubRun::begin(3)])),
+        ZonedBody::Stopped(Mount(12)),
     ];
     let selected = |which: u8, bytes: &[u8]| [&[which][..], bytes].concat();
     let of_kind = |body: &ZonedBody| KINDS.iter().position(|kind| *kind == body.kind());
@@ -119,13 +120,13 @@ pub fn zoned_seeds() -> Vec<Vec<u8>> {
         let sums = vec![[1, 2], [3, 4]];
         let (generation, mount) = (Generation(2), Mount(9));
         let header = LogHeader { zone: 4, generation, mount, kind, sums };
-        selected(8, &header.encode(ARRAY)[Envelope::BYTES..])
+        selected(9, &header.encode(ARRAY)[Envelope::BYTES..])
     });
     let data = [7; BLOCK_BYTES];
     let (generation, kind) = (Generation(9), Kind::Parity);
     let parity = BlockMetadata { sum: 5, zone: 3, generation, block: 17, kind };
     let sealed = parity.seal(Seed::of(ARRAY.0), &data);
-    let block = selected(9, &[&sealed[..], &data].concat());
+    let block = selected(10, &[&sealed[..], &data].concat());
     bodies.chain(headers).chain([block]).collect()
 }
 

@@ -39,7 +39,8 @@ impl Decisions {
                 | ZonedBody::SnapshotEnd { .. }
                 | ZonedBody::Destroyed
                 | ZonedBody::Faults(_)
-                | ZonedBody::Scrubs(_) => {}
+                | ZonedBody::Scrubs(_)
+                | ZonedBody::Stopped(_) => {}
             }
         }
         found

@@ -22,7 +22,7 @@ use zoneweave_zoned::{BlockCount, Status, zero_blocks};
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
-use crate::raizn::recover::log_scan::LogRecord;
+use crate::raizn::recover::media::LogRecord;
 use crate::raizn::stripe::{Block, StripeBuffer};
 use crate::scheme::{Column, Role, StripeId};
 

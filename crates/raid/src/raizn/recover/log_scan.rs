@@ -3,8 +3,6 @@
 //! Blocks are hostile: a record counts if its header and all its blocks verify, it is of the
 //! published mount, and its places exist. Behind a damaged block the next header is looked for.
 
-use std::collections::BTreeSet;
-
 use bytes::Bytes;
 use zoneweave_zoned::{BlockCount, Status, ZoneAddress, ZonedDevice, ZonedDeviceExt};
 
@@ -15,32 +13,13 @@ use crate::raizn::format::body::Mount;
 use crate::raizn::format::log_record::{LogHeader, LogKind};
 use crate::raizn::layout::LOG_ZONES;
 use crate::raizn::parity_log::ParityLog;
+use crate::raizn::recover::media::{LogRecord, LogScan};
 use crate::raizn::recover::unread::Patience;
 use crate::raizn::stripe::Block;
 use crate::raizn::write::column::write_pointer;
 
 /// Blocks read at a time.
 const READ_BLOCKS: u32 = 1024;
-
-/// A record of a parity log.
-pub(crate) struct LogRecord {
-    pub(crate) header: LogHeader,
-    pub(crate) blocks: Vec<Block>,
-}
-
-/// What a parity log holds of the published mount.
-#[derive(Default)]
-pub(crate) struct LogScan {
-    pub(crate) records: Vec<LogRecord>,
-    /// Zones with such records, by index, or with blocks that were not read and may be some.
-    pub(crate) used: BTreeSet<usize>,
-    /// Zones with any block, by index.
-    pub(crate) written: BTreeSet<usize>,
-    /// Why blocks were not read, of which the drive has said nothing: a later start may find them.
-    pub(crate) unread: Option<Status>,
-    /// Whether the drive says that it has lost blocks. They may have been such records.
-    pub(crate) is_damaged: bool,
-}
 
 impl Core {
     /// Reads a member's parity log, again while the drive gives no answer about blocks of it.

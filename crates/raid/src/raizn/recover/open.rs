@@ -4,19 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use thiserror::Error;
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
-use zoneweave_zoned::{
-    Geometry, ImportError, ZoneAttributes, ZoneInfo, ZoneOffset, ZoneRecord as ZoneStateRecord,
-    ZoneSet, ZoneState,
-};
+use zoneweave_zoned::{Geometry, ImportError, ZoneSet};
 
 use crate::array::error::AssemblyError;
 use crate::array::format::config::ArrayConfig;
 use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, SuperblockRecord};
-use crate::array::health::Members;
 use crate::array::offered::OfferedDrive;
 use crate::array::repair::faults;
 use crate::array::repair::rebuild::RebuildState;
@@ -28,9 +23,8 @@ use crate::array::start::assemble::{
 use crate::array::start::destroyed::refuse_destroyed;
 use crate::array::start::history::History;
 use crate::array::start::quorum::{choose, too_few};
-use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
-use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::{Core, State};
 use crate::raizn::doubtful::DoubtfulPlaces;
 use crate::raizn::format::body::{Mount, ZonedBody};
@@ -38,12 +32,12 @@ use crate::raizn::format::zone_record::ZoneRecord;
 use crate::raizn::layout::{Layout, volume_geometry};
 use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::decisions::Decisions;
-use crate::raizn::recover::log_scan::LogScan;
-use crate::raizn::recover::repair::{Leftover, report};
-use crate::raizn::recover::unread::{Gaps, GivenUp, Unread, UnreadPart};
+use crate::raizn::recover::error::OpenError;
+use crate::raizn::recover::unpublished::{may_wait, wait};
+use crate::raizn::recover::unread::GivenUp;
+use crate::raizn::recover::zones::recover;
 use crate::raizn::volume::Volume;
 use crate::raizn::zone::LogicalZone;
-use crate::scheme::ColumnSet;
 
 /// How to start a zoned volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -68,33 +62,6 @@ pub struct OpenReport {
     pub given_up: Vec<GivenUp>,
 }
 
-/// Why a zoned volume does not start.
-#[derive(Debug, Error)]
-pub enum OpenError {
-    /// The members cannot be determined.
-    #[error("{0}")]
-    Assembly(#[from] AssemblyError),
-    /// The drives leave nothing for the volume.
-    #[error(
-        "the drives of array {name} allow too few open or active zones: the volume keeps {} for itself",
-        crate::raizn::layout::ACTIVE_RESERVE
-    )]
-    TooFewActiveZones {
-        /// Name of the array.
-        name: String,
-    },
-    /// Members failed while the volume was being recovered.
-    #[error("the volume cannot be started: {0}")]
-    Stopped(StopReason),
-    /// A drive gives no answer about blocks that decide how far zones are readable, or that were
-    /// moved to its parity log.
-    #[error("the volume cannot be started: {0}")]
-    Unread(#[from] Unread),
-    /// The states of the zones contradict each other.
-    #[error("the volume cannot be started: {0}")]
-    Zones(#[from] ImportError),
-}
-
 /// Starts the volume of an array.
 ///
 /// # Errors
@@ -113,11 +80,21 @@ pub async fn open(
     let slots = place_members(&chosen, &drives, &newest, &mut verdicts)?;
     check_members(&chosen, &slots)?;
     let forced = forced.then_some(options.lineage);
-    let (core, mount, published) = assemble(handle, &chosen, &drives, &slots, forced)?;
-    core.end_columns().await;
-    core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
-    let given_up = recover(&core, mount, published, options.force).await?;
-    faults::begin(&*core);
+    let assemble = || assemble(handle, &chosen, &drives, &slots, forced);
+    let (mut core, mount, published) = assemble()?;
+    let may_wait = !options.force && may_wait(&core, &chosen, &drives, &slots, published);
+    let mut given_up = Vec::new();
+    if !may_wait || !wait(&core, mount, published).await? {
+        if may_wait {
+            // What was found is entered in the state: the zones are recovered from the beginning.
+            mark(Mark::ZonedWaitGivenUp);
+            (core, ..) = assemble()?;
+        }
+        core.end_columns().await;
+        core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
+        given_up = recover(&core, mount, published, options.force).await?;
+        faults::begin(&*core);
+    }
     let columns = |zone: &LogicalZone| -> u64 {
         zone.columns.iter().map(|column| column.relocated.len() as u64).sum()
     };
@@ -244,6 +221,7 @@ fn assemble(
         rebuild: RebuildState::default(),
         scrub: ScrubState::default(),
         closing: Cell::new(false),
+        unpublished: RefCell::new(None),
         recorder: Cell::default(),
         this: this.clone(),
     });
@@ -269,100 +247,4 @@ fn logical_zones(
         logical
     });
     zones.collect()
-}
-
-/// Recovers all zones and publishes the mount. Returns the places given up.
-async fn recover(
-    core: &Rc<Core>,
-    mount: Mount,
-    published: Mount,
-    force: bool,
-) -> Result<Vec<GivenUp>, OpenError> {
-    let mut gaps = Gaps::begin(force);
-    let members = core.state.borrow().array.writable_members();
-    let mut reports: Vec<Option<Vec<ZoneInfo>>> = vec![None; core.layout.scheme().columns()];
-    let mut logs: Vec<LogScan> = reports.iter().map(|_| LogScan::default()).collect();
-    let scans = members.iter().map(|(column, device)| async move {
-        let scan = core.scan_log_in_tries(&**device, published).await;
-        (*column, device, report(&**device).await, scan)
-    });
-    for (column, device, report, log) in futures_util::future::join_all(scans).await {
-        match (report, log) {
-            (Ok(report), Ok(log)) => {
-                reports[column.index()] = Some(report);
-                logs[column.index()] = log;
-            }
-            (Err(status), _) | (_, Err(status)) if core.is_of_member(column, device) => {
-                core.fail_member(column, status);
-            }
-            _ => {}
-        }
-    }
-    if !force {
-        check_logs(core, &logs)?;
-    }
-    let mut leftovers = Vec::new();
-    for zone in 0..core.layout.zones() {
-        leftovers.push(core.recover_zone(zone, &reports, &logs, &mut gaps).await?);
-    }
-    assert!(leftovers.len() == core.layout.zones() as usize, "every zone was recovered");
-    let excess = core.finish_excess();
-    for zone in &excess {
-        leftovers[*zone as usize] = Leftover::Finish;
-    }
-    core.publish(mount, &logs).await.map_err(OpenError::Stopped)?;
-    for (zone, leftover) in (0..).zip(leftovers) {
-        let done = match leftover {
-            Leftover::Nothing => Ok(()),
-            Leftover::Reset => core.reset_columns(zone).await,
-            Leftover::Finish => core.complete_finish(zone).await,
-        };
-        if done.is_err() {
-            let stopped = core.state.borrow().array.stopped;
-            return Err(OpenError::Stopped(stopped.unwrap_or(StopReason::BeyondRedundancy)));
-        }
-    }
-    let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
-    core.state.borrow_mut().zones = zones;
-    Ok(gaps.given_up)
-}
-
-/// Checks that the volume can do without what was not read of parity logs. A start decides how far
-/// zones are readable, for good.
-fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), Unread> {
-    let scheme = core.layout.scheme();
-    let unread = || scheme.iter().zip(logs).filter_map(|(slot, log)| Some((slot, log.unread?)));
-    let of_unread: ColumnSet = unread().map(|(slot, _)| slot).collect();
-    let lost = core.state.borrow().array.lost_members();
-    mark_if(Mark::ZonedLogUnread, || !of_unread.is_empty());
-    match unread().next() {
-        Some((slot, status)) if !scheme.survives(lost.union(of_unread)) => {
-            Err(Unread { part: UnreadPart::ParityLog, slot, status })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// The states of the zones, as users see them.
-fn zone_states(state: &State, zone_blocks: u32) -> Result<ZoneSet, ImportError> {
-    let geometry: Geometry = state.zones.geometry().clone();
-    let records = state.logical.iter().map(|zone| {
-        let (end, finished) = (zone.completed, zone.record.finished.is_some());
-        ZoneStateRecord {
-            state: match end {
-                _ if finished || end == zone_blocks => ZoneState::Full,
-                0 => ZoneState::Empty,
-                _ => ZoneState::Closed,
-            },
-            write_pointer: ZoneOffset(end),
-            resets: zone.record.generation.0,
-            attributes: match zone.record.by_volume {
-                true => ZoneAttributes::FINISHED_BY_DRIVE,
-                false => ZoneAttributes::NONE,
-            },
-        }
-    });
-    let records: Vec<_> = records.collect();
-    assert!(records.len() == geometry.zones as usize, "a state for each zone");
-    ZoneSet::import(geometry, &records)
 }

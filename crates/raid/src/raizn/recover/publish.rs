@@ -13,7 +13,7 @@ use crate::raizn::core::Core;
 use crate::raizn::format::body::Mount;
 use crate::raizn::layout::LOG_ZONES;
 use crate::raizn::parity_log::ParityLog;
-use crate::raizn::recover::log_scan::LogScan;
+use crate::raizn::recover::media::LogScan;
 use crate::raizn::write::log::log_payload;
 use crate::scheme::Column;
 

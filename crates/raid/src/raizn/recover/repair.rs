@@ -21,7 +21,7 @@ use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::layout::Layout;
 use crate::raizn::recover::excess::JUNK_RANGES_MOST;
 use crate::raizn::recover::judge::{Readable, ZoneTail};
-use crate::raizn::recover::log_scan::LogScan;
+use crate::raizn::recover::media::{LogScan, Media};
 use crate::raizn::recover::unread::{Gaps, Unread, UnreadPart};
 use crate::raizn::stripe::Block;
 use crate::raizn::zone::LogicalZone;
@@ -40,22 +40,72 @@ pub(crate) enum Leftover {
     Finish,
 }
 
+/// What a start has found of a zone, before it writes any of it.
+enum Look {
+    /// It has no blocks to be completed.
+    Decided(Leftover),
+    /// It has.
+    Tail(ZoneTail, Readable),
+}
+
 impl Core {
-    /// Finds what is readable of a zone and completes its columns. `reports` are the members' zones
-    /// by slot, `logs` their parity logs.
+    /// Finds what is readable of a zone and completes its columns.
     ///
     /// # Errors
     /// A read without an answer, if the zone may go on behind its end.
     pub(crate) async fn recover_zone(
         self: &Rc<Self>,
         zone: u32,
-        reports: &[Option<Vec<ZoneInfo>>],
-        logs: &[LogScan],
+        media: &Media,
         gaps: &mut Gaps,
     ) -> Result<Leftover, Unread> {
+        match self.look_at(zone, media, gaps).await? {
+            Look::Decided(leftover) => Ok(leftover),
+            Look::Tail(tail, readable) => Ok(self.settle_zone(&tail, readable).await),
+        }
+    }
+
+    /// As [`Self::recover_zone`]; `None` if drives would be written, or have not told everything.
+    ///
+    /// # Errors
+    /// As [`Self::recover_zone`].
+    pub(super) async fn survey_zone(
+        self: &Rc<Self>,
+        zone: u32,
+        media: &Media,
+        gaps: &mut Gaps,
+    ) -> Result<Option<Leftover>, Unread> {
+        match self.look_at(zone, media, gaps).await? {
+            Look::Decided(leftover) => Ok(Some(leftover)),
+            Look::Tail(tail, readable) if !self.is_whole(&tail, &readable) => Ok(None),
+            // Every block is in its place: this enters the state alone.
+            Look::Tail(tail, readable) => Ok(Some(self.settle_zone(&tail, readable).await)),
+        }
+    }
+
+    /// Whether every present column has its blocks of the readable part.
+    fn is_whole(&self, tail: &ZoneTail, readable: &Readable) -> bool {
+        let start = self.layout.row_start(tail.first_stripe);
+        let mut columns = self.layout.scheme().iter().zip(&tail.columns);
+        columns.all(|(column, own)| {
+            let end = self.layout.column_end(tail.zone, column, readable.end);
+            let has_all = || (start..end).all(|at| own.blocks.contains_key(&at));
+            let is_complete = || own.write_pointer >= end && has_all();
+            !own.is_present || own.unread.is_empty() && (tail.finished.is_some() || is_complete())
+        })
+    }
+
+    /// Finds what is readable of a zone.
+    async fn look_at(
+        self: &Rc<Self>,
+        zone: u32,
+        media: &Media,
+        gaps: &mut Gaps,
+    ) -> Result<Look, Unread> {
+        let Media { reports, logs } = media;
         if self.state.borrow().logical[zone as usize].record.resetting {
             mark(Mark::ZonedResetCompleted);
-            return Ok(Leftover::Reset);
+            return Ok(Look::Decided(Leftover::Reset));
         }
         self.leave_out_read_only(zone, reports);
         self.load_relocated(zone, logs);
@@ -70,17 +120,23 @@ impl Core {
         let (tail, readable) = self.read_readable(zone, &ends, logs, gaps).await?;
         if is_empty {
             let is_finished = tail.finished.is_some();
-            return Ok(if is_finished { Leftover::Finish } else { Leftover::Nothing });
+            let leftover = if is_finished { Leftover::Finish } else { Leftover::Nothing };
+            return Ok(Look::Decided(leftover));
         }
         if readable.end == 0 && tail.finished.is_none() {
             mark(Mark::ZonedNothingReadable);
-            return Ok(Leftover::Reset);
+            return Ok(Look::Decided(Leftover::Reset));
         }
+        Ok(Look::Tail(tail, readable))
+    }
+
+    /// Gives the columns of a zone the blocks that they lack, and enters the zone in the state.
+    async fn settle_zone(self: &Rc<Self>, tail: &ZoneTail, readable: Readable) -> Leftover {
         // The data of a finished zone was durable before the zone was.
         if tail.finished.is_none() {
-            self.complete_columns(&tail, &readable).await;
+            self.complete_columns(tail, &readable).await;
         }
-        Ok(self.enter(&tail, readable))
+        self.enter(tail, readable)
     }
 
     /// Reads the tail of a zone, again while drives give no answer that it cannot do without.

@@ -19,7 +19,8 @@ use crate::array::start::history::History;
 use crate::array::start::membership::MembershipRecord;
 use crate::array::start::quorum::choose;
 use crate::raizn::format::body::ZonedBody;
-use crate::raizn::recover::open::{OpenError, check_members, shape};
+use crate::raizn::recover::error::OpenError;
+use crate::raizn::recover::open::{check_members, shape};
 
 /// The newest membership that a drive carries, of any array with a zoned volume; `None` if it is
 /// not a member of one.

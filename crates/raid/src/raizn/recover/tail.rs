@@ -14,7 +14,7 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::layout::Layout;
 use crate::raizn::recover::judge::{ColumnTail, PartialParity, ZoneTail};
-use crate::raizn::recover::log_scan::{LogRecord, LogScan};
+use crate::raizn::recover::media::{LogRecord, LogScan};
 use crate::raizn::recover::unread::{Unread, UnreadPart};
 use crate::scheme::{Column, ColumnSet};
 

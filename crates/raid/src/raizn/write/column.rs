@@ -237,7 +237,7 @@ impl Core {
     }
 
     /// Whether a member's zone is active, although nothing will be written to its column.
-    fn is_left_active(&self, column: Column, info: &ZoneInfo) -> bool {
+    pub(crate) fn is_left_active(&self, column: Column, info: &ZoneInfo) -> bool {
         let state = self.state.borrow();
         let logical = Layout::zone_of(info.zone).and_then(|zone| state.logical.get(zone.index()));
         let Some(logical) = logical.filter(|_| info.state.is_active()) else { return false };

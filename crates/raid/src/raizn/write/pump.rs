@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::{Core, State};
 use crate::raizn::zone::Pending;
 
@@ -56,6 +57,10 @@ impl Core {
     }
 
     fn next_of(&self, state: &mut State, zone: u32) -> Next {
+        // The members that are missing miss no write before their eviction is durable.
+        if self.is_unpublished() && !mutant(Mutant::ZonedChangeNotHeld) {
+            return Next::Nothing;
+        }
         let volatile = state.array.volatile;
         let layout = &self.layout;
         let logical = &mut state.logical[zone as usize];

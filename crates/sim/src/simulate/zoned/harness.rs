@@ -71,8 +71,16 @@ impl ZonedHarness {
     }
 }
 
+/// The slots whose drives were not there at the start, and have missed nothing.
+pub(crate) fn slots_missing(volume: &Volume) -> BTreeSet<usize> {
+    let members = volume.status().members;
+    let missing = members.iter().filter(|member| member.missing);
+    missing.map(|member| usize::from(member.slot)).collect()
+}
+
 fn slots_out(volume: &Volume) -> BTreeSet<usize> {
     let members = volume.status().members;
-    let out = members.iter().filter(|member| !member.online);
+    // Before the first change, the next start has a member that is missing as before.
+    let out = members.iter().filter(|member| !member.online && !member.missing);
     out.map(|member| usize::from(member.slot)).collect()
 }

@@ -12,7 +12,7 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
-use super::harness::ZonedHarness;
+use super::harness::{ZonedHarness, slots_missing};
 use super::oracle::ZonedOracle;
 use super::zone::FoundZone;
 use crate::pattern::version_of;
@@ -42,7 +42,12 @@ pub(crate) async fn verify_recovered(harness: &Rc<ZonedHarness>, volume: &Volume
     }
     base.survives.set(Survives::Acknowledged);
     harness.confirm(volume);
-    base.drives.borrow_mut().started();
+    {
+        let mut drives = base.drives.borrow_mut();
+        drives.started();
+        // Nothing is recorded of these before the first change.
+        drives.leave_out(&slots_missing(volume));
+    }
     let crashed = base.crashed.replace(0);
     let degraded = volume.status().members.iter().any(|member| !member.online);
     base.count(|tally| {

@@ -1,0 +1,209 @@
+//! A start without a member, before the first change: it writes nothing.
+//!
+//! A member that is missing at a start is evicted before the first write that it misses, not by the
+//! start: at the next start it may be back, and another may be missing.
+//!
+//! How far a zone is readable behind its last complete stripe is a decision, which the members that
+//! are there make for good. After a crash, each set of members may decide otherwise, so such a
+//! start publishes at once. After a clean stop ([`stop`](crate::raizn::stop)) they all decide the
+//! same: every command had ended, and all members in service were flushed. A start that then finds
+//! nothing to be written serves reads. The first command that changes a zone, and the first order
+//! of an operator, have the mount published, with the eviction.
+//!
+//! Invariant: until the mount is published nothing is written to any drive, and no command that
+//! changes a zone leaves the queue of its zone.
+
+use std::rc::Rc;
+
+use zoneweave_zoned::{ZoneInfo, ZoneState};
+
+use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
+use crate::array::repair::faults;
+use crate::array::start::assemble::Drive;
+use crate::array::state::UNRECORDED;
+use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::mutants::{Mutant, mutant};
+use crate::raizn::core::Core;
+use crate::raizn::format::body::{Mount, ZonedBody};
+use crate::raizn::layout::Layout;
+use crate::raizn::recover::error::OpenError;
+use crate::raizn::recover::media::{LogScan, Media, Unpublished};
+use crate::raizn::recover::repair::Leftover;
+use crate::raizn::recover::unread::Gaps;
+use crate::raizn::recover::zones::{read_media, zone_states};
+
+/// Whether the start may wait by what is on record: members are missing, and the volume was closed
+/// by a clean stop.
+pub(super) fn may_wait(
+    core: &Core,
+    chosen: &SuperblockRecord<ZonedBody>,
+    drives: &[Option<Drive<ZonedBody>>],
+    slots: &[Option<usize>],
+    published: Mount,
+) -> bool {
+    let is_settled = {
+        let array = &core.state.borrow().array;
+        !array.forced && array.stopped.is_none() && array.version.epoch == chosen.epoch
+    };
+    let is_rebuilding = chosen.members.iter().any(|entry| entry.state == MemberState::Rebuilding);
+    let mut placed = slots.iter().flatten().filter_map(|at| drives[*at].as_ref());
+    let is_clean = placed.all(|drive| has_clean_stop(drive, published));
+    mark_if(Mark::ZonedMissingAfterKill, || missing(core) > 0 && !is_clean);
+    missing(core) > 0
+        && is_settled
+        && !is_rebuilding
+        && (is_clean || mutant(Mutant::ZonedKillTakenForStop))
+}
+
+/// The members whose absence is not on record.
+fn missing(core: &Core) -> usize {
+    let members = &core.state.borrow().array.members;
+    members.iter().filter(|member| member.entry.since_epoch == UNRECORDED).count()
+}
+
+/// Whether the newest record of a drive is the clean stop of the published mount: no start has
+/// written since. In a zone that was full, it is the last one of a snapshot.
+fn has_clean_stop(drive: &Drive<ZonedBody>, published: Mount) -> bool {
+    let scan = &drive.records.scan;
+    let newest = drive.records.newest().map(|record| record.record_sequence);
+    let records = scan.since_snapshot().unwrap_or_default();
+    let is_newest = records.last().map(|record| record.record_sequence) == newest;
+    let mut decisions = records.iter().rev().map(|record| &record.body);
+    let last = decisions.find(|body| body.snapshot_records().is_none());
+    is_newest && !scan.may_hide_newer() && last == Some(&ZonedBody::Stopped(published))
+}
+
+/// Looks at all zones, and has the volume serve reads if nothing is to be written. Otherwise what
+/// was found is in the state, and the start has to begin again.
+///
+/// # Errors
+/// As the start. No drive was written.
+pub(super) async fn wait(
+    core: &Rc<Core>,
+    mount: Mount,
+    published: Mount,
+) -> Result<bool, OpenError> {
+    core.state.borrow_mut().array.defers_records = true;
+    let missing_before = missing(core);
+    let media = read_media(core, published).await;
+    let is_whole = is_read(core, &media) && look_at_zones(core, &media).await?;
+    if !is_whole || missing(core) != missing_before || core.is_stopped() {
+        return Ok(false);
+    }
+    mark(Mark::ZonedStartUnpublished);
+    assert!(mount > published, "{mount:?} waits, and {published:?} is published");
+    let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
+    core.state.borrow_mut().zones = zones;
+    // Whatever counts is in the state.
+    let logs = media.logs.into_iter().map(|log| LogScan { records: Vec::new(), ..log }).collect();
+    core.unpublished.replace(Some(Unpublished { mount, logs: Rc::new(logs), begun: false }));
+    Ok(true)
+}
+
+/// Whether all members have told what they hold, and none has a zone to be finished.
+fn is_read(core: &Core, media: &Media) -> bool {
+    let (read, members) = (media.reports.len(), core.layout.scheme().columns());
+    assert!(
+        read == members && media.logs.len() == members,
+        "{read} of {members} members were read"
+    );
+    let is_log_whole = |log: &LogScan| log.unread.is_none() && !log.is_damaged;
+    let mut columns = core.layout.scheme().iter().zip(&media.reports);
+    media.logs.iter().all(is_log_whole)
+        && columns.all(|(column, report)| {
+            let mut zones = report.iter().flatten();
+            zones.all(|info| !core.is_left_active(column, info))
+        })
+}
+
+/// Enters all zones in the state. Returns whether nothing is to be written to the drives.
+async fn look_at_zones(core: &Rc<Core>, media: &Media) -> Result<bool, OpenError> {
+    let mut gaps = Gaps::begin(false);
+    for zone in 0..core.layout.zones() {
+        let record = || core.state.borrow().logical[zone as usize].record.clone();
+        let before = record();
+        let leftover = core.survey_zone(zone, media, &mut gaps).await?;
+        let is_done = match leftover {
+            Some(Leftover::Nothing) => true,
+            // Nothing more can be written to zones that the drives have finished.
+            Some(Leftover::Finish) => is_finished(zone, media),
+            Some(Leftover::Reset) | None => false,
+        };
+        if !is_done || record() != before {
+            return Ok(false);
+        }
+    }
+    Ok(core.finish_excess().is_empty())
+}
+
+/// Whether all columns of a zone are finished.
+fn is_finished(zone: u32, media: &Media) -> bool {
+    let at = Layout::column_zone(zone).index();
+    let mut columns = media.reports.iter().flatten().map(|report: &Vec<ZoneInfo>| report.get(at));
+    columns.all(|info| info.is_some_and(|info| info.state == ZoneState::Full))
+}
+
+impl Core {
+    /// Whether the start has not made its decisions durable yet.
+    #[must_use]
+    pub(crate) fn is_unpublished(&self) -> bool {
+        self.unpublished.borrow().is_some()
+    }
+
+    /// Whether the start is being published.
+    #[must_use]
+    pub(crate) fn is_publishing(&self) -> bool {
+        self.unpublished.borrow().as_ref().is_some_and(|waits| waits.begun)
+    }
+
+    /// Has a start that waits published, in a task that no user's can end.
+    pub(crate) fn publish_soon(self: &Rc<Self>) {
+        let (mount, logs) = match &mut *self.unpublished.borrow_mut() {
+            Some(waits) if !waits.begun => {
+                waits.begun = true;
+                (waits.mount, waits.logs.clone())
+            }
+            _ => return,
+        };
+        self.handle.spawn_alone("publish", self.clone().publish_late(mount, logs));
+    }
+
+    /// Makes the decisions of the start durable, if they are not, before an order of an operator.
+    ///
+    /// # Errors
+    /// If writes stop, or the volume is being closed.
+    pub(crate) async fn published(self: &Rc<Self>) -> Result<(), StopReason> {
+        if !self.is_unpublished() {
+            return Ok(());
+        }
+        if self.closing.get() {
+            return Err(StopReason::ShuttingDown);
+        }
+        self.publish_soon();
+        while self.is_unpublished() {
+            self.changed.wait().await;
+        }
+        self.state.borrow().array.stopped.map_or(Ok(()), Err)
+    }
+
+    async fn publish_late(self: Rc<Self>, mount: Mount, logs: Rc<Vec<LogScan>>) {
+        mark(Mark::ZonedPublishedLate);
+        self.state.borrow_mut().array.defers_records = false;
+        let published = match self.superblock.commit_snapshot(&self).await {
+            Ok(()) => self.publish(mount, &logs).await,
+            Err(reason) => Err(reason),
+        };
+        if let Err(reason) = published {
+            self.state.borrow_mut().array.stopped.get_or_insert(reason);
+        }
+        self.unpublished.replace(None);
+        if published.is_ok() {
+            faults::begin(&*self);
+        }
+        self.changed.open();
+        for zone in 0..self.layout.zones() {
+            self.pump(zone);
+        }
+    }
+}
