@@ -1,6 +1,7 @@
 //! Serving an array with a zoned volume: requests to its server, failures of drives and servers.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -76,6 +77,38 @@ fn a_server_that_is_killed_leaves_a_volume_that_starts_again() {
     place.run("array replace d/drive1 --slot 3 --with d/drive5").exits(0).says("HEALTHY");
     server.stop();
     assert!(read(&place, "d/drive0 d/drive1 d/drive2 d/drive5", 0) == data);
+}
+
+/// A start without a drive took it out of service, although nothing was written.
+#[test]
+fn a_start_without_a_drive_costs_it_nothing_before_the_first_write() {
+    let place = with_volume();
+    let data = pattern(7, 1 << 20);
+    write(&place, MEMBERS, 0, &data);
+    let media = || {
+        let hash = |drive: u32| {
+            let mut hasher = DefaultHasher::new();
+            fs::read(place.path(&format!("d/drive{drive}"))).unwrap().hash(&mut hasher);
+            hasher.finish()
+        };
+        (0..4).map(hash).collect::<Vec<_>>()
+    };
+    let before = media();
+    let left = "d/drive0 d/drive1 d/drive2";
+    let server = place.serve_zoned(left);
+    let status = place.run("array status d/drive0 --check").exits(11);
+    status.says("DEGRADED").says("missing").says("restart the server with it");
+    assert!(read(&place, "d/drive0", 0) == data);
+    place.run("zoned report d/drive0").exits(0);
+    server.stop();
+    assert!(media() == before, "a server without writes wrote");
+    place.run(&format!("array status {MEMBERS}")).exits(0).says("HEALTHY");
+    let server = place.serve_zoned(left);
+    write(&place, "d/drive0", 1, &data);
+    place.run("array status d/drive0 --check").exits(11).says("DEGRADED").says("--slot 3");
+    server.stop();
+    place.run(&format!("array status {MEMBERS} --check")).exits(11).says("DEGRADED");
+    assert!(read(&place, MEMBERS, 0) == data);
 }
 
 /// A scrub of a zoned volume took no orders, and several waited for each other.

@@ -250,6 +250,12 @@ impl Facts<'_> {
         let missing = self.slots_in(&[MemberHealth::Missing]);
         if let Some(slot) = uncovered.iter().find(|slot| missing.contains(slot)) {
             // Nothing was written since the start, so its drive counts as soon as it is back.
+            if self.is_zoned {
+                return format!(
+                    "{running}bring back the drive of slot {slot}, which has missed no write yet, \
+                     and restart the server with it before the first write"
+                );
+            }
             return format!(
                 "{running}bring back the drive of slot {slot}, which has missed no write yet: {}",
                 online(*slot)

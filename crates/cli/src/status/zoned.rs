@@ -98,11 +98,11 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
 
 /// A member of a zoned volume in the form that all volumes share.
 pub(crate) fn as_member(member: &raizn::MemberStatus) -> MemberStatus {
-    let state = match (member.online, member.rebuilding) {
-        (true, _) => MemberHealth::Online,
-        (false, true) => MemberHealth::Rebuilding,
-        // A start takes missing members out of service.
-        (false, false) => MemberHealth::Failed,
+    let state = match (member.online, member.rebuilding, member.missing) {
+        (true, ..) => MemberHealth::Online,
+        (false, true, _) => MemberHealth::Rebuilding,
+        (false, false, true) => MemberHealth::Missing,
+        (false, false, false) => MemberHealth::Failed,
     };
     MemberStatus {
         slot: member.slot,

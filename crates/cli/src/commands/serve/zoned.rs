@@ -242,7 +242,8 @@ fn prepare(
     Ok(Prepared { found: Found { drives, survey, membership }, others, control })
 }
 
-/// Starts the volume, which takes missing members out of service; with its drives by slot.
+/// Starts the volume, with its drives by slot. Missing members are taken out of service: after a
+/// clean stop by the first change, otherwise at once.
 fn assemble(
     stop: &Stop<'_>,
     drives: &Drives,
