@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Read;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -298,6 +298,24 @@ fn a_drive_that_is_cut_off_is_noticed_though_nobody_uses_it() {
         told.lines().find_map(|line| line.split_once(" vol0: slot 2 (d/drive2) is now failed: "));
     let (time, _) = news.unwrap_or_else(|| panic!("nothing is told of it: {told}"));
     assert!(humantime::parse_rfc3339(time).is_ok(), "{time} is no time");
+}
+
+/// The header of a served drive was wiped: the array was HEALTHY, and its next start had lost the
+/// drive.
+#[test]
+fn an_overwritten_header_of_a_served_drive_is_restored_and_told() {
+    let place = Place::with_array();
+    let server = place.serve(MEMBERS);
+    let file = fs::OpenOptions::new().write(true).open(place.path("d/drive2")).unwrap();
+    file.write_all_at(&[0; 4096], 0).unwrap();
+    // Each look takes some milliseconds; the server looks once a second.
+    let told = "slot 2 (d/drive2): the header of its file was overwritten, and is restored";
+    let is_told = || place.run("events d/drive0").stdout.contains(told);
+    assert!((0..2000).any(|_| is_told()), "nothing is told of it");
+    place.run("array status d/drive0 --check").exits(0).says("HEALTHY");
+    server.stop();
+    place.run(&format!("array status {MEMBERS} --check")).exits(0).says("HEALTHY");
+    place.run(&format!("array check {MEMBERS}")).exits(0);
 }
 
 #[test]

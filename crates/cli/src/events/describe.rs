@@ -41,6 +41,7 @@ impl What {
             },
             Self::DriveErrors { .. }
             | Self::DriveStale { .. }
+            | Self::DriveHeader { error: None, .. }
             | Self::Repaired { .. }
             | Self::SpareTaken { .. }
             | Self::ReclaimPressure { .. } => Level::Warning,
@@ -51,7 +52,7 @@ impl What {
                     Level::Warning
                 }
             }
-            Self::SpareUnusable { .. } => Level::Error,
+            Self::SpareUnusable { .. } | Self::DriveHeader { error: Some(_), .. } => Level::Error,
             Self::Lost { .. } => Level::Critical,
         }
     }
@@ -65,6 +66,7 @@ impl What {
             Self::Member { .. } => "member",
             Self::DriveErrors { .. } => "drive-errors",
             Self::DriveStale { .. } => "drive-stale",
+            Self::DriveHeader { .. } => "drive-header",
             Self::Repaired { .. } => "repaired",
             Self::Lost { .. } => "lost",
             Self::FaultsCleared => "faults-cleared",
@@ -88,6 +90,7 @@ impl What {
             Self::Member { place, .. }
             | Self::DriveErrors { place, .. }
             | Self::DriveStale { place, .. }
+            | Self::DriveHeader { place, .. }
             | Self::Repaired { place, .. }
             | Self::Lost { place, .. }
             | Self::DriveOffline { place } => Some(place.clone()),
@@ -131,6 +134,10 @@ impl fmt::Display for What {
                 "{place}: older than the array, or with lost zones: {segments} segments lacked \
                  blocks on it, and are rewritten from the other drives"
             ),
+            Self::DriveHeader { place, error: None } => {
+                write!(f, "{place}: the header of its file was overwritten, and is restored")
+            }
+            Self::DriveHeader { place, error: Some(error) } => write!(f, "{place}: {error}"),
             Self::Repaired { place, bytes: size } => {
                 let size = bytes(*size);
                 write!(f, "{place}: {size} were damaged, and restored from other drives")

@@ -16,6 +16,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         path: None,
         state: MemberHealth::Online,
         reason: None,
+        header: Default::default(),
         zones: None,
         resets_max: None,
         io: None,

@@ -372,6 +372,9 @@ pub(crate) struct MemberStatus {
     pub path: Option<PathBuf>,
     pub state: MemberHealth,
     pub reason: Option<String>,
+    /// What became of the header of its emulated drive.
+    #[serde(default)]
+    pub header: HeaderStatus,
     pub zones: Option<ZoneCounts>,
     /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
@@ -393,6 +396,26 @@ impl MemberStatus {
     /// Its drive for messages, if known.
     fn shown(&self) -> Option<String> {
         self.path.as_deref().map(absolute_text).or_else(|| self.drive.clone())
+    }
+}
+
+/// What became of the header of an emulated drive's file since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HeaderStatus {
+    /// Times that it was overwritten, and restored by the server.
+    pub restored: u64,
+    /// Why it is overwritten still, if it is: the drive cannot be opened again.
+    pub failure: Option<String>,
+}
+
+impl HeaderStatus {
+    /// The trouble in words, if there is any.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let reason = self.failure.as_ref()?;
+        Some(format!(
+            "the header of its file was overwritten and cannot be restored, without which it does \
+             not open again: {reason}"
+        ))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use zoneweave_linux::Drive;
+use zoneweave_linux::{Drive, HeaderRepairs};
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{self, VolumeStatus};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
@@ -12,9 +12,9 @@ use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::lost::lost_of_status;
 use super::{
-    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
-    LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
-    SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
+    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, HeaderStatus, Health,
+    LaneStatus, LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus,
+    ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::space::full_disk;
 use crate::job::JobStatus;
@@ -157,13 +157,17 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
     let failure = slot.and_then(|slot| slot.drive.failure());
+    let HeaderRepairs { restored, failure: unrestored } =
+        slot.map(|slot| slot.drive.header_repairs()).unwrap_or_default();
+    let header = HeaderStatus { restored, failure: unrestored };
     MemberStatus {
         slot: member.slot,
         uuid: member.uuid.clone(),
         drive: slot.map(|slot| slot.label.clone()),
         path: slot.map(|slot| slot.path.clone()),
         state: member.state,
-        reason: failure.or_else(|| member.reason.clone()),
+        reason: failure.or_else(|| member.reason.clone()).or_else(|| header.trouble()),
+        header,
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),
         segments_lacking: member.segments_lacking,

@@ -6,8 +6,8 @@
 //! - `zoned_block`: any other zoned disk, through the kernel's block layer.
 //!
 //! They share `access` (exclusive or read-only), `info` (geometry and zones read at opening),
-//! `nonblock_open`, `media` (what errors of reads tell of blocks), and `inflight` (unanswered
-//! commands of a real drive, counters, loss).
+//! `nonblock_open`, `emulated` (what only drives in files know), `media` (what errors of reads tell
+//! of blocks), and `inflight` (unanswered commands of a real drive, counters, loss).
 //!
 //! Invariants:
 //! - A process that writes holds an exclusive lock on the drive.
@@ -15,6 +15,7 @@
 
 mod access;
 mod drive;
+mod emulated;
 mod error;
 mod file;
 mod inflight;
@@ -28,7 +29,7 @@ mod zoned_block;
 
 pub use drive::Drive;
 pub use error::DriveError;
-pub use file::{DriveFailure, FileDrive, FileDriveError};
+pub use file::{DriveFailure, FileDrive, FileDriveError, HeaderRepairs};
 pub use inflight::DriveLoss;
 pub use info::DriveInfo;
 pub use nvme::{NonsenseError, NvmeDrive, NvmeDriveError};

@@ -10,6 +10,7 @@ fn members(states: &[MemberHealth]) -> Vec<MemberStatus> {
         path: None,
         state: *state,
         reason: None,
+        header: Default::default(),
         zones: None,
         resets_max: None,
         io: None,

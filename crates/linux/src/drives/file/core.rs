@@ -2,15 +2,16 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use bytes::Bytes;
 use zoneweave_emulator::media_format::DriveLayout;
 use zoneweave_emulator::{Admission, Controller, Due, Pace, Request};
-use zoneweave_runtime::{Gate, Handle, Nanos};
+use zoneweave_runtime::{Gate, Handle};
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneAddress, ZoneId, ZoneRecord};
 
 use super::error::DriveFailure;
+use super::front::Front;
 use super::open::{self, OpenFile};
 use super::sync::Syncs;
 use super::tickets::Tickets;
@@ -18,9 +19,6 @@ use super::zone_queue::{Change, EntryId, Kind, Queued, Ticket, ZoneQueue};
 use crate::drives::access::Access;
 use crate::drives::media::Repeats;
 use crate::ring::{Descriptor, Ring};
-
-/// How often a drive looks whether its file is still there.
-const WATCH_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// An open drive.
 pub(super) struct Drive {
@@ -38,6 +36,7 @@ pub(super) struct Drive {
     pub(super) tickets: Tickets,
     pub(super) syncs: Syncs,
     pub(super) repeats: Repeats,
+    pub(super) front: Front,
     failure: RefCell<Option<Rc<DriveFailure>>>,
 }
 
@@ -90,6 +89,7 @@ impl Drive {
             tickets: Tickets::default(),
             syncs: Syncs::default(),
             repeats: Repeats::default(),
+            front: Front::new(opened.header, opened.defects),
             failure: RefCell::default(),
         }
     }
@@ -198,15 +198,4 @@ fn controller(opened: &OpenFile) -> Controller {
         controller.restore_wear(wear);
     }
     controller
-}
-
-/// Looks after the drive's file for as long as the drive is open.
-pub(super) async fn watch(handle: Handle, drive: Weak<Drive>) {
-    loop {
-        handle.sleep(WATCH_PERIOD).await;
-        match drive.upgrade() {
-            Some(drive) if drive.examine() => {}
-            _ => return,
-        }
-    }
 }

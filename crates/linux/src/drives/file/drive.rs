@@ -14,11 +14,12 @@ use zoneweave_zoned::{
     completion,
 };
 
-use super::core::{self, Before, Drive};
+use super::core::{Before, Drive};
 use super::error::{DriveFailure, FileDriveError};
+use super::front::HeaderRepairs;
 use super::open::{self, OpenFile};
-use super::timing;
 use super::zone_queue::Kind;
+use super::{timing, watch};
 use crate::drives::access::Access;
 use crate::drives::info::DriveInfo;
 use crate::ring::Ring;
@@ -150,7 +151,7 @@ impl FileDrive {
         let writes = opened.access == Access::Exclusive;
         assert!(writes || pace.is_none(), "a drive opened read-only has no timing");
         let drive = Rc::new(Drive::new(ring, handle, opened, pace));
-        handle.spawn("drive watch", core::watch(handle.clone(), Rc::downgrade(&drive)));
+        handle.spawn("drive watch", watch::watch(handle.clone(), Rc::downgrade(&drive)));
         Self { drive }
     }
 
@@ -184,6 +185,12 @@ impl FileDrive {
     #[must_use]
     pub fn failure(&self) -> Option<Rc<DriveFailure>> {
         self.drive.failure()
+    }
+
+    /// What became of the file's header since the drive was opened.
+    #[must_use]
+    pub fn header_repairs(&self) -> HeaderRepairs {
+        self.drive.front.repairs()
     }
 
     /// Pulls the drive out, as an operator or a test may.

@@ -110,6 +110,9 @@ pub enum DriveFailure {
         /// Bytes there must be.
         needed_bytes: u64,
     },
+    /// The file has the header of another drive.
+    #[error("the drive's file was overwritten with another drive")]
+    Overwritten,
     /// The file cannot even be looked at.
     #[error("the drive's file cannot be examined: {0}")]
     Unreachable(#[source] io::Error),

@@ -1,7 +1,10 @@
 //! Files that are missing, damaged, in use, or change under an open drive.
 
 use std::fs::{self, OpenOptions};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+
+use zoneweave_zoned::ZoneInfo;
 
 use super::*;
 
@@ -133,6 +136,112 @@ fn cutting_the_file_off_is_noticed_within_a_second_or_so() {
         assert!(matches!(*failure, DriveFailure::Truncated { found_bytes: 8192, .. }));
         assert_eq!(drive.append(ZoneId(0), payload(1, 1), false).await, Err(Status::DeviceGone));
     });
+}
+
+/// The file of a drive in service was overwritten at its front, by `dd` or `mkfs`: nobody noticed,
+/// and the drive could not be opened any more.
+#[test]
+fn an_overwritten_front_is_restored_from_memory() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    let file = OpenOptions::new().write(true).open(bench.path()).unwrap();
+    let front = drive.drive.layout.zone(ZoneId(0)).start;
+    let wipe = |bytes: Range<u64>| {
+        let length = usize::try_from(bytes.end - bytes.start).unwrap();
+        file.write_all_at(&vec![0; length], bytes.start).unwrap();
+    };
+    let before = bench.run(async {
+        drive.append(ZoneId(0), payload(1, 3), false).await.unwrap();
+        drive.append(ZoneId(5), payload(3, 1), false).await.unwrap();
+        drive.manage(ZoneId(5), ZoneAction::Finish).await.unwrap();
+        drive.drive.look_at_front().await;
+        assert_eq!(drive.header_repairs(), HeaderRepairs::default(), "nothing was overwritten");
+        wipe(0..4096);
+        drive.drive.look_at_front().await;
+        assert!(drive.header_repairs().restored >= 1);
+        // Who wiped the header is not done: the records follow.
+        wipe(4096..front);
+        drive.drive.look_at_front().await;
+        drive.append(ZoneId(0), payload(2, 1), false).await.unwrap();
+        drive.report().await.unwrap()
+    });
+    assert_eq!(drive.header_repairs().failure, None);
+    assert!(drive.failure().is_none());
+    drop(drive);
+    let drive = bench.reopen();
+    bench.run(async {
+        let after = drive.report().await.unwrap();
+        let pointers = |zones: &[ZoneInfo]| -> Vec<_> {
+            zones.iter().map(|zone| (zone.write_pointer, zone.state == ZoneState::Full)).collect()
+        };
+        assert_eq!(pointers(&after), pointers(&before));
+        let read = drive.read(ZoneAddress::new(ZoneId(0), 0), BlockCount(3)).await.unwrap();
+        assert_eq!(read, payload(1, 3));
+    });
+}
+
+#[test]
+fn an_overwritten_header_is_noticed_within_a_second_or_so() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    bench.run(async {
+        let file = OpenOptions::new().write(true).open(bench.path()).unwrap();
+        file.write_all_at(&[0xa5; 512], 0).unwrap();
+        bench.executor.handle().sleep(WATCH_PERIOD + Nanos::from_millis(100)).await;
+        // The look goes through the ring: it may be on its way.
+        while drive.header_repairs().restored == 0 {
+            bench.executor.handle().sleep(Nanos::from_millis(1)).await;
+        }
+    });
+    drop(drive);
+    drop(bench.reopen());
+}
+
+/// An extension of a zone and erase counts are in the front too.
+#[test]
+fn the_whole_front_of_a_drive_with_wear_and_extensions_is_restored() {
+    let bench = Bench::new();
+    let geometry = Geometry { descriptor_extension_bytes: 64, ..geometry() };
+    let wear = WearSettings::new(2);
+    FileDrive::create_with_wear(&bench.path(), geometry, wear, UUID).unwrap();
+    let drive = bench.open();
+    let front = usize::try_from(drive.drive.layout.zone(ZoneId(0)).start).unwrap();
+    let whole = bench.run(async {
+        for _ in 0..3 {
+            drive.append(ZoneId(2), payload(1, 1), false).await.unwrap();
+            drive.manage(ZoneId(2), ZoneAction::Reset).await.unwrap();
+        }
+        let extension = Bytes::from(vec![7; 64]);
+        let zone = ZoneId(3);
+        drive.submit(Command::SetExtension { zone, extension }).await.unwrap();
+        let whole = drive.wear().unwrap();
+        let file = OpenOptions::new().write(true).open(bench.path()).unwrap();
+        file.write_all_at(&vec![0x5a; front], 0).unwrap();
+        drive.drive.look_at_front().await;
+        whole
+    });
+    drop(drive);
+    let drive = bench.reopen();
+    assert_eq!(drive.wear().unwrap().zones, whole.zones);
+    let controller = drive.drive.controller.borrow();
+    assert_eq!(controller.zones().extension(ZoneId(3)), vec![7; 64]);
+}
+
+#[test]
+fn the_header_of_another_drive_ends_this_one() {
+    let bench = Bench::new();
+    let drive = bench.create();
+    let other = bench.directory.path().join("other");
+    FileDrive::create(&other, geometry(), [9; 16]).unwrap();
+    bench.run(async {
+        fs::copy(&other, bench.path()).unwrap();
+        drive.drive.look_at_front().await;
+        let failure = drive.failure().unwrap();
+        assert_eq!(failure.to_string(), "the drive's file was overwritten with another drive");
+        assert_eq!(drive.header_repairs().restored, 0);
+        assert_eq!(drive.append(ZoneId(0), payload(1, 1), false).await, Err(Status::DeviceGone));
+    });
+    assert_eq!(FileDrive::inspect(&bench.path()).unwrap().uuid, [9; 16]);
 }
 
 #[test]

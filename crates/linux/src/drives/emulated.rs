@@ -1,0 +1,15 @@
+//! What is known of drives in files alone.
+
+use crate::drives::drive::Drive;
+use crate::drives::file::HeaderRepairs;
+
+impl Drive {
+    /// What became of the header of an emulated drive's file since it was opened.
+    #[must_use]
+    pub fn header_repairs(&self) -> HeaderRepairs {
+        match self {
+            Self::File(drive) => drive.header_repairs(),
+            Self::Nvme(_) | Self::Block(_) => HeaderRepairs::default(),
+        }
+    }
+}
