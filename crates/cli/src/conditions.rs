@@ -10,11 +10,11 @@ use zoneweave_raid::log::format::{ArrayConfig, MemberEntry};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
 use zoneweave_raid::log::{
-    AdminError, AssemblyError, DriveRole, DriveVerdict, MemberHealth, OpenError, ReplaceError,
-    Survey, VolumeStatus,
+    AdminError, AssemblyError, DriveRole, DriveVerdict, MemberHealth, MemberStatus, OpenError,
+    ReplaceError, StopReason, Survey, VolumeStatus,
 };
 use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
-use zoneweave_zoned::ZoneInfo;
+use zoneweave_zoned::{Status, ZoneInfo};
 
 use crate::error::CliError;
 use crate::format::slot_state;
@@ -148,18 +148,22 @@ pub(crate) fn explained(
 ) -> CliError {
     let reason_of = |slot: usize| status.members.get(slot).and_then(|member| member.reason.clone());
     match error {
-        ReplaceError::DriveFailed(status) => {
-            let reason = drive.drive.failure().or_else(|| reason_of(slot));
-            let reason = reason.unwrap_or_else(|| status.to_string());
+        ReplaceError::DriveFailed(failed) => {
+            // The reason of the slot is that of the drive before, unless a rebuild lost this one.
+            let is_gone = failed == Status::DeviceGone;
+            let reason = drive.drive.failure().or_else(|| reason_of(slot).filter(|_| is_gone));
+            let reason = reason.unwrap_or_else(|| failed.to_string());
             CliError::NewDriveFailed { label: drive.label.clone(), reason }
         }
-        ReplaceError::Stopped(stopped) => {
-            let lost = status.members.iter().filter(|member| !member.state.is_in_service());
-            let lost: Vec<_> = lost
-                .map(|member| slot_state(member.slot, member.state, member.reason.as_deref()))
-                .collect();
-            CliError::VolumeStopped { reason: stopped.text(), members: lost.join("; ") }
-        }
+        ReplaceError::Stopped(stopped) => volume_stopped(stopped, &status.members),
         other => other.into(),
     }
+}
+
+/// The error of a volume that has stopped, with the drives that it has lost.
+pub(crate) fn volume_stopped(stopped: StopReason, members: &[MemberStatus]) -> CliError {
+    let lost = members.iter().filter(|member| !member.state.is_in_service());
+    let lost = lost.map(|member| slot_state(member.slot, member.state, member.reason.as_deref()));
+    let members = lost.collect::<Vec<_>>().join("; ");
+    CliError::VolumeStopped { reason: stopped.text(), members }
 }

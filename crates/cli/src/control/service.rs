@@ -17,8 +17,8 @@ use zoneweave_linux::nvme_tcp::{NvmeTcpServer, NvmeTcpStatus};
 use zoneweave_linux::ublk::{UblkServer, UblkStatus};
 use zoneweave_linux::vhost_user::{VhostUserServer, VhostUserStatus};
 use zoneweave_linux::{Ring, unix_seconds};
-use zoneweave_raid::log::Volume;
 use zoneweave_raid::log::format::ArrayConfig;
+use zoneweave_raid::log::{ReplaceError, Volume};
 use zoneweave_runtime::{Handle, Nanos, Semaphore};
 
 use super::jobs::Jobs;
@@ -26,6 +26,7 @@ use super::pace::Pace;
 use super::schedule::ScheduledScrubs;
 use super::slots::{OPENINGS, Slots, is_any_rebuilding};
 use super::{Request, Responding, ServedArray, ServedDrive};
+use crate::conditions::explained;
 use crate::error::CliError;
 use crate::events::log::EventLog;
 use crate::events::{Event, Place, What};
@@ -271,12 +272,27 @@ impl Service {
     }
 
     async fn resume_rebuild(&self, places: Vec<Place>) {
+        let slots: Vec<_> = places.iter().map(|place| usize::from(place.slot)).collect();
         let resuming = async {
-            let resumed = self.volume.resume_rebuild().await.map_err(CliError::from);
+            let resumed = self.volume.resume_rebuild().await;
             self.resumes.set(false);
-            resumed
+            resumed.map_err(|error| self.explained(error, &slots))
         };
         self.jobs.resume(&self.handle, places, resuming, |what| self.note(what)).await;
+    }
+
+    /// The error of a rebuild of these slots that went on, with the reason that the drive knows.
+    fn explained(&self, error: ReplaceError, slots: &[usize]) -> CliError {
+        let status = self.told_status();
+        let is_lost = |slot: &&usize| {
+            status.members.get(**slot).is_some_and(|member| !member.state.is_in_service())
+        };
+        let slot = slots.iter().find(is_lost).or(slots.first()).copied().unwrap_or_default();
+        let named = status.members.get(slot).and_then(|member| self.slots.of(member));
+        match named {
+            Some(named) => explained(error, slot, &named, &status),
+            None => error.into(),
+        }
     }
 
     /// Checks spares, drives and members; returns the events to report.

@@ -292,10 +292,11 @@ impl ZonedService {
             if places.is_empty() {
                 return;
             }
+            let slots: Vec<_> = places.iter().map(|place| usize::from(place.slot)).collect();
             let resuming = async {
                 let resumed = self.volume.resume_rebuilds().await;
                 self.resumes.set(false);
-                resumed
+                resumed.map_err(|error| self.explained_rebuild(error, &slots))
             };
             self.jobs.resume(&self.handle, places, resuming, |what| self.note(what)).await;
         }

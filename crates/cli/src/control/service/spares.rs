@@ -218,11 +218,11 @@ impl Service {
         }
     }
 
-    /// Why the drive of a spare that became a member failed, as far as the drive or the member
-    /// knows: to a rebuild it is only gone.
+    /// Why the drive of a spare that became a member failed, as far as the drive knows: to a
+    /// rebuild it is only gone. The reason of the slot is that of the drive before.
     fn failure_of(&self, uuid: &str) -> Option<String> {
-        let members = self.told_status().members;
-        members.into_iter().find(|member| member.uuid == *uuid)?.reason
+        let members = self.volume.status().members;
+        self.slots.failure_of(members.iter().find(|member| member.uuid == *uuid)?)
     }
 
     /// The status of each spare.

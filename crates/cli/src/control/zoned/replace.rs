@@ -4,14 +4,14 @@ use std::path::Path;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::array::error::RebuildError;
-use zoneweave_raid::log::MemberHealth;
 use zoneweave_raid::log::format::MemberUuid;
+use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_raid::raizn::{ReplaceError, check_fit};
 use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::ZonedService;
-use crate::conditions::{refuse_working, spared_of};
+use crate::conditions::{refuse_working, spared_of, volume_stopped};
 use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::space::check_space;
 use crate::error::CliError;
@@ -156,10 +156,38 @@ impl ZonedService {
             ReplaceError::Rebuild(RebuildError::DriveFailed(status)) => {
                 (status, self.members().into_iter().nth(slot).and_then(|member| member.reason))
             }
+            ReplaceError::Stopped(stopped)
+            | ReplaceError::Rebuild(RebuildError::Stopped(stopped)) => {
+                return volume_stopped(stopped, &self.told_members());
+            }
             other => return other.into(),
         };
         let reason = named.drive.failure().or(known).unwrap_or_else(|| status.to_string());
         CliError::NewDriveFailed { label: named.label.clone(), reason }
+    }
+
+    /// The error of a rebuild of these slots that went on, with the reason that the drive knows.
+    pub(super) fn explained_rebuild(&self, error: RebuildError, slots: &[usize]) -> CliError {
+        let members = self.members();
+        let is_lost =
+            |slot: &&usize| members.get(**slot).is_some_and(|member| !member.state.is_in_service());
+        let slot = slots.iter().find(is_lost).or(slots.first()).copied().unwrap_or_default();
+        let named = members.get(slot).and_then(|member| self.slots.of(member));
+        let error = ReplaceError::from(error);
+        match named {
+            Some(named) => self.explained(error, slot, &named),
+            None => error.into(),
+        }
+    }
+
+    /// The members, with the reasons that their drives know: to the engine a drive whose file was
+    /// removed is only gone.
+    fn told_members(&self) -> Vec<MemberStatus> {
+        let mut members = self.members();
+        for member in &mut members {
+            member.reason = self.slots.failure_of(member).or_else(|| member.reason.take());
+        }
+        members
     }
 
     /// A slot with its drive.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use zoneweave_zoned::ZonedDevice;
+use zoneweave_zoned::{Status, ZonedDevice};
 
 use crate::array::repair::rebuild::{enter_service, rebuild};
 use crate::instrument::marks::{Mark, mark};
@@ -58,16 +58,28 @@ async fn keep(core: Rc<Core>) {
         mark(Mark::SpareTaken);
         let reason = core.state.borrow().array.members[column.index()].failure.clone();
         let outcome = seat(&core, column, device, uuid).await;
+        let outcome = outcome.map_err(|error| reason_of(&core, column, uuid, &error));
         let given_up = outcome.is_err();
         if given_up {
             // The spare has a reason of its own.
             keep_reason(&core, column, reason);
         }
-        core.spares.borrow_mut().note(outcome.map_err(|error| error.to_string()));
+        core.spares.borrow_mut().note(outcome);
         if given_up {
             mark(Mark::SpareGivenUp);
             core.handle.yield_now().await;
         }
+    }
+}
+
+/// Why a spare was given up. To its rebuild it is only gone, and the member knows why.
+fn reason_of(core: &Core, column: Column, uuid: MemberUuid, error: &ReplaceError) -> String {
+    let state = core.state.borrow();
+    let member = &state.array.members[column.index()];
+    let is_gone = *error == ReplaceError::DriveFailed(Status::DeviceGone);
+    match member.failure.as_ref().filter(|_| is_gone && member.entry.uuid == uuid) {
+        Some(known) => format!("the new drive failed: {known}"),
+        None => error.to_string(),
     }
 }
 
