@@ -17,6 +17,14 @@ pub enum FormatError {
         /// Bytes there must be.
         needed: u64,
     },
+    /// The file is something else: it ends within the header, and does not begin like one.
+    #[error(
+        "the file is not a drive (it is too short, {found} bytes): check its name, or restore it"
+    )]
+    TooShort {
+        /// Bytes there are.
+        found: u64,
+    },
     /// The file is something else.
     #[error("the file is not a drive (it has no magic number): check its name")]
     NotADrive,

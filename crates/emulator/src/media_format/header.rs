@@ -125,7 +125,11 @@ pub(super) type Decoded = (Geometry, [u8; 16], Option<Extension>);
 pub(super) fn decode(header: &[u8]) -> Result<Decoded, FormatError> {
     let Some(header) = header.first_chunk::<HEADER_BYTES>() else {
         let (found, needed) = (header.len() as u64, HEADER_BYTES as u64);
-        return Err(FormatError::Truncated { found, needed });
+        // A file that never was a drive has not lost its end.
+        return Err(match header.starts_with(&MAGIC) {
+            true => FormatError::Truncated { found, needed },
+            false => FormatError::TooShort { found },
+        });
     };
     if header[..8] != MAGIC {
         return Err(FormatError::NotADrive);

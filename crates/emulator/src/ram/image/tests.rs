@@ -125,7 +125,7 @@ fn what_was_unreadable_is_so_again_until_a_reset() {
 #[test]
 fn what_is_no_image_is_refused() {
     let image = saved(&crashed(3));
-    assert!(matches!(opened(&[]), Err(ImageError::Format(FormatError::Truncated { .. }))));
+    assert!(matches!(opened(&[]), Err(ImageError::Format(FormatError::TooShort { .. }))));
     let cut = opened(&image[..image.len() - 1]);
     assert!(matches!(cut, Err(ImageError::Format(FormatError::Truncated { .. }))));
     let mut damaged = image.clone();
