@@ -282,8 +282,8 @@ pub(crate) enum CliError {
     )]
     ServerOfAnother { socket: PathBuf, user: u32 },
     #[error(
-        "the array is not being served, and only a running server knows {what}: start \
-         `zoneweave serve nbd`"
+        "the array is not being served, and only a running server knows {what}: start one with \
+         `zoneweave serve`"
     )]
     NotServed { what: &'static str },
     #[error("{message}")]

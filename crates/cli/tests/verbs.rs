@@ -328,7 +328,12 @@ fn an_array_that_someone_else_serves_is_not_called_healthy() {
     let status = elsewhere(&format!("array status {MEMBERS} --check")).exits(14);
     status.says("vol0 UNKNOWN").says("served by someone else: its drives are locked");
     let status = elsewhere("array status d/drive0").exits(0);
-    status.says("UNKNOWN").says("ZONEWEAVE_RUNTIME_DIR");
+    let status = status.says("UNKNOWN").says("ZONEWEAVE_RUNTIME_DIR");
+    assert!(!status.stdout.contains("not served"), "{status:#?}");
+    // They advised to start another server.
+    for verb in ["array jobs", "events", "array scrub --pause", "zones --by valid"] {
+        elsewhere(&format!("{verb} d/drive0")).exits(5).complains("in use by another process");
+    }
     elsewhere("array list d").exits(0).says("in use by a process that does not answer this user");
     server.stop();
     elsewhere(&format!("array status {MEMBERS} --check")).exits(0).says("HEALTHY");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 
-use crate::control::{Client, Request, socket_of};
+use crate::control::{Client, Request, refuse_locked, socket_of};
 use crate::error::CliError;
 use crate::events::log::EventPage;
 use crate::events::{Event, Level};
@@ -59,7 +59,10 @@ pub(crate) fn run(request: &Events, output: &Output) -> Result<Exit, CliError> {
     let mut servers = servers(request)?;
     let mut events = Vec::new();
     for server in &mut servers {
-        let page = server.ask()?.ok_or(CliError::NotServed { what: "its events" })?;
+        let Some(page) = server.ask()? else {
+            refuse_locked(&request.drives, &server.socket)?;
+            return Err(CliError::NotServed { what: "its events" });
+        };
         tell_missed(&page, output);
         events.extend(page.events);
     }

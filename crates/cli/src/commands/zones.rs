@@ -10,7 +10,7 @@ use zoneweave_linux::{Drive, DriveInfo};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo, ZoneState};
 
 use super::wear::WearView;
-use crate::control::Request;
+use crate::control::{Request, only_served};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::{Output, Tone};
@@ -105,7 +105,8 @@ fn valid_by_drive(paths: &[PathBuf]) -> Result<BTreeMap<PathBuf, Parts>, CliErro
     let session = Session::new()?;
     let located = locate(&session, paths)?;
     let what = "the share of valid data";
-    let client = located.client.ok_or(CliError::NotServed { what })?;
+    let record = located.survey.membership.as_ref().ok_or(CliError::NoArray)?;
+    let client = only_served(located.client, record.config.array, paths, what)?;
     let answer = client.ask(&Request::Segments, |_| {})?;
     let segments: Vec<Segment> = serde_json::from_value(answer).map_err(|error| {
         CliError::System { action: "read the server's answer", error: error.into() }

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use serde_json::Value;
-use zoneweave_linux::{stranger_at, try_connect};
+use zoneweave_linux::{Drive, stranger_at, try_connect};
+use zoneweave_raid::log::format::ArrayUuid;
 
-use super::{PATIENCE, PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response, ServedDrive};
+use super::{
+    PATIENCE, PROTOCOL_VERSION, RESPONSE_BYTES, Request, Response, ServedDrive, socket_of,
+};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::Job;
@@ -196,6 +199,33 @@ impl Client {
 
     fn broken(&self, problem: &dyn std::fmt::Display) -> CliError {
         broken(&self.socket, problem.to_string())
+    }
+}
+
+/// The server of an array, for a request that no other process can answer: only it knows `what`.
+///
+/// # Errors
+/// If there is none, or it is one of another user or another runtime directory.
+pub(crate) fn only_served(
+    client: Option<Client>,
+    array: ArrayUuid,
+    drives: &[PathBuf],
+    what: &'static str,
+) -> Result<Client, CliError> {
+    if client.is_none() {
+        refuse_locked(drives, &socket_of(array))?;
+    }
+    client.ok_or(CliError::NotServed { what })
+}
+
+/// Refuses an array that is not served by anybody whom this user can ask.
+pub(crate) fn refuse_locked(drives: &[PathBuf], socket: &Path) -> Result<(), CliError> {
+    match drives.iter().find(|path| Drive::is_locked(path, Duration::ZERO)) {
+        None => Ok(()),
+        Some(path) => {
+            let problem = format!("{} is in use by another process", path.display());
+            Err(CliError::NoServer { problem, socket: socket.to_owned() })
+        }
     }
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         health: Health::Healthy,
         why: None,
         action: None,
+        is_elsewhere: false,
         losses_left: Some(1),
         epoch: 1,
         size_bytes: 1 << 30,

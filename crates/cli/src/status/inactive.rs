@@ -50,6 +50,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
     let verdict = few_named(named, refused, &members).unwrap_or_else(|| judge(&facts));
     let Verdict { health, why, action } = no_space(&drives.opened, &survey.drives, verdict);
     let status = ArrayStatus {
+        is_elsewhere: false,
         losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
         array: config.array.to_string(),
@@ -112,7 +113,9 @@ impl ArrayStatus {
             ),
         };
         let (why, action) = (Some(why), Some(action));
-        Self { health: Health::Unknown, why, action, losses_left: None, is_silent, ..self }
+        let is_elsewhere = matches!(unknown, Unknown::Elsewhere(_));
+        let health = Health::Unknown;
+        Self { health, why, action, losses_left: None, is_silent, is_elsewhere, ..self }
     }
 }
 

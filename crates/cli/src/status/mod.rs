@@ -112,6 +112,9 @@ pub(crate) struct ArrayStatus {
     /// Whether a server has the drives that does not answer.
     #[serde(default)]
     pub is_silent: bool,
+    /// Whether another process has the drives, and no server of it answers this user.
+    #[serde(default)]
+    pub is_elsewhere: bool,
     /// Lost ranges of the volume since they were last cleared.
     #[serde(default)]
     pub lost: LostRanges,

@@ -123,6 +123,12 @@ fn headline(status: &ArrayStatus, output: &Output) {
         None if status.health == Health::Starting => {
             "being started; state from its superblocks".to_owned()
         }
+        None if status.is_silent => {
+            "its server does not answer; state from its superblocks".to_owned()
+        }
+        None if status.is_elsewhere => {
+            "served by someone else; state from its superblocks".to_owned()
+        }
         None => "not served; state from its superblocks".to_owned(),
     };
     let shard = status.shard.map(|shard| format!("{shard} · ")).unwrap_or_default();

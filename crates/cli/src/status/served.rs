@@ -81,6 +81,7 @@ pub(crate) fn served_status(
         _ => action,
     };
     let status = ArrayStatus {
+        is_elsewhere: false,
         losses_left: Some(losses_left),
         members,
         name: volume.name,

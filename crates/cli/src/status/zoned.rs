@@ -72,6 +72,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
     let verdict = no_space(&found.drives.opened, &found.survey.drives, verdict);
     let Verdict { health, why, action } = verdict;
     let status = ArrayStatus {
+        is_elsewhere: false,
         losses_left: Some(losses_left).filter(|_| health != Health::Unknown),
         name: config.name.clone(),
         array: config.array.to_string(),
@@ -156,6 +157,7 @@ pub(crate) fn served_zoned_status(
     };
     let zone_bytes = geometry.zone_capacity.data_bytes() as u64;
     let status = ArrayStatus {
+        is_elsewhere: false,
         losses_left: Some(losses_left),
         members,
         name: volume.name,

@@ -6,7 +6,7 @@ use clap::Args;
 use serde::Serialize;
 
 use super::status::parse_status;
-use crate::control::{Client, Request};
+use crate::control::{Client, Request, only_served};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::job::JobStatus;
@@ -43,17 +43,15 @@ pub(crate) fn run(request: &Jobs, output: &Output) -> Result<Exit, CliError> {
     if request.history {
         return history(&session, request, output);
     }
-    let client = match zoned::find(&session, &request.drives)? {
-        Some(found) => found.client()?,
+    let (client, array) = match zoned::find(&session, &request.drives)? {
+        Some(found) => (found.client()?, found.membership.config.array),
         None => {
             let located = locate(&session, &request.drives)?;
-            if located.survey.membership.is_none() {
-                return Err(CliError::NoArray);
-            }
-            located.client
+            let record = located.survey.membership.ok_or(CliError::NoArray)?;
+            (located.client, record.config.array)
         }
     };
-    let client = client.ok_or(CliError::NotServed { what: "its jobs" })?;
+    let client = only_served(client, array, &request.drives, "its jobs")?;
     let status = parse_status(client.ask(&Request::Status, |_| {})?)?;
     let unit = if status.zones.is_some() { "zones" } else { "segments" };
     let jobs = status.server.map(|server| server.jobs).unwrap_or_default();

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use zoneweave_raid::log::format::ArrayUuid;
 
 use super::status::parse_status;
-use crate::control::{Client, Order, Request, Waiting};
+use crate::control::{Client, Order, Request, Waiting, only_served};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format;
@@ -48,13 +49,17 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
         return match request.order() {
-            Some(order) => give(order, found.client()?, output),
+            Some(order) => {
+                let array = found.membership.config.array;
+                give(order, found.client()?, array, request, output)
+            }
             None => zoned::scrub(&session, &found, &request.drives, output),
         };
     }
     let mut located = locate_one(&session, &request.drives)?;
     if let Some(order) = request.order() {
-        return give(order, located.client, output);
+        let record = located.survey.membership.ok_or(CliError::NoArray)?;
+        return give(order, located.client, record.config.array, request, output);
     }
     let progress = Progress::new(output, "scrub");
     let found: Scrubbed = match located.client.take() {
@@ -93,8 +98,14 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
 }
 
 /// Gives an order to the scrub of a server, and shows the status.
-fn give(order: Order, server: Option<Client>, output: &Output) -> Result<Exit, CliError> {
-    let client = server.ok_or(CliError::NotServed { what: "of a scrub" })?;
+fn give(
+    order: Order,
+    server: Option<Client>,
+    array: ArrayUuid,
+    request: &Scrub,
+    output: &Output,
+) -> Result<Exit, CliError> {
+    let client = only_served(server, array, &request.drives, "of a scrub")?;
     let status = parse_status(client.ask(&Request::OrderScrub { order }, |_| {})?)?;
     output.result("array-status", &status, |output| render(&status, output));
     Ok(Exit::Done)

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use zoneweave_zoned::{Geometry, Status, ZoneAction, ZoneId, ZonedDevice};
 
+use crate::control::{refuse_locked, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -99,8 +100,11 @@ impl Target {
     ) -> Result<T, CliError> {
         let session = Session::new()?;
         let found = find(&session, &self.drives)?.ok_or(CliError::NotZoned)?;
-        let client = found.client()?.ok_or(CliError::ZonesNotServed)?;
-        let volume = RemoteVolume::new(client)?;
+        let client = found.client()?;
+        if client.is_none() {
+            refuse_locked(&self.drives, &socket_of(found.membership.config.array))?;
+        }
+        let volume = RemoteVolume::new(client.ok_or(CliError::ZonesNotServed)?)?;
         volume.outcome(session.executor.run(work(&volume)))
     }
 }

@@ -1,16 +1,16 @@
 //! The server of an array.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_raid::shards::Shard;
 
 use super::target::Target;
 use crate::commands::array::status::parse_status;
-use crate::control::{Answer, Client, PATIENCE, Request, array_of, ask_all, socket_of, sockets};
+use crate::control::{
+    Answer, Client, PATIENCE, Request, array_of, ask_all, refuse_locked, socket_of, sockets,
+};
 use crate::error::CliError;
 use crate::session::Session;
 use crate::shards::by_shard;
@@ -100,17 +100,6 @@ fn called(name: &str) -> Result<Called, CliError> {
 fn shard_of(status: &ArrayStatus) -> Shard {
     let shard = status.shard.and_then(|shard| Shard::new(shard.number.into(), shard.of));
     shard.unwrap_or(Shard::WHOLE)
-}
-
-/// Refuses an array that is not served by anybody whom this user can ask.
-fn refuse_locked(drives: &[PathBuf], socket: &Path) -> Result<(), CliError> {
-    match drives.iter().find(|path| Drive::is_locked(path, Duration::ZERO)) {
-        None => Ok(()),
-        Some(path) => {
-            let problem = format!("{} is in use by another process", path.display());
-            Err(CliError::NoServer { problem, socket: socket.to_owned() })
-        }
-    }
 }
 
 impl Server {
