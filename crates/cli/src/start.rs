@@ -378,7 +378,9 @@ impl Prepared {
     ) -> Result<Started, CliError> {
         let Self { drives, membership, options, .. } = self;
         let opening = open_array(&session.handle, offer(&drives.opened), options);
-        let (volume, report) = session.executor.run(unless(stop, opening))??;
+        let opened = session.executor.run(unless(stop, opening))?;
+        let (volume, report) = opened
+            .map_err(|error| CliError::from(error).because_of(failed_write(&drives.opened)))?;
         let mut slots = vec![None; membership.members.len()];
         let mut former = Vec::new();
         for (verdict, named) in report.drives.iter().zip(&drives.opened) {
@@ -406,6 +408,11 @@ impl Prepared {
 /// The presets of drives; `None` for a drive without one.
 fn presets(drives: &[NamedDrive]) -> Vec<Option<String>> {
     drives.iter().map(|named| Drive::inspect(named.drive.path()).ok()?.preset).collect()
+}
+
+/// Why a write to one of these drives failed, as the system says: to an array it is a drive lost.
+fn failed_write(drives: &[NamedDrive]) -> Option<String> {
+    drives.iter().find_map(|named| Some(format!("{}: {}", named.label, named.drive.write_error()?)))
 }
 
 pub(crate) fn tell_others(others: &[OtherDrive], output: &Output) {

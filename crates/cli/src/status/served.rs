@@ -167,7 +167,9 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
         drive: slot.map(|slot| slot.label.clone()),
         path: slot.map(|slot| slot.path.clone()),
         state: member.state,
-        reason: failure.or_else(|| member.reason.clone()).or_else(|| header.trouble()),
+        reason: failure
+            .or_else(|| member.reason.as_deref().map(|reason| with_error(reason, member, slot)))
+            .or_else(|| header.trouble()),
         header,
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),
@@ -184,6 +186,15 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
             seen_ns_ago: member.seen_ns_ago,
             read_latency_ns: member.read_latency_ns,
         }),
+    }
+}
+
+/// The reason of a member, with what the system has said of the last write to its drive.
+fn with_error(reason: &str, member: &log::MemberStatus, slot: Option<&SlotDrive>) -> String {
+    let error = slot.and_then(|slot| slot.drive.write_error());
+    match error.filter(|_| !member.state.is_in_service()) {
+        Some(error) => format!("{reason}: {error}"),
+        None => reason.to_owned(),
     }
 }
 

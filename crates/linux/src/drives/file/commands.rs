@@ -145,12 +145,17 @@ impl Drive {
     }
 
     /// Rolls back an admitted write: the write pointer returns to the end of the stored data. A
-    /// zone with a media error becomes read-only.
+    /// zone with a media error becomes read-only; a file that may not grow is no such error.
     fn write_failed(&self, zone: ZoneId, id: EntryId, error: &io::Error) {
         if !self.examine() {
             return;
         }
         let full = matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT));
+        if !full {
+            // Commands fail with less than the system says.
+            self.write_error.replace(Some(in_words(error)));
+        }
+        let full = full || error.raw_os_error() == Some(libc::EFBIG);
         let status = if full { Status::CapacityExceeded } else { Status::WriteFault };
         let rollback = self.zone(zone).queue.borrow_mut().failed(id, status);
         let Some(mut rollback) = rollback else { return };
@@ -229,6 +234,17 @@ impl Drive {
         self.zone(zone).changed.open();
         self.publish(zone);
         answer.map(|()| Reply::Done)
+    }
+}
+
+/// An error of a write. The limit of a process is not what its words make one think of.
+fn in_words(error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::EFBIG) => format!(
+            "{error}: the process may not write so far into a file (`ulimit -f`, LimitFSIZE= of a \
+             unit)"
+        ),
+        _ => error.to_string(),
     }
 }
 

@@ -37,6 +37,8 @@ pub(super) struct Drive {
     pub(super) syncs: Syncs,
     pub(super) repeats: Repeats,
     pub(super) front: Front,
+    /// The last error of a write to the file, in words; except that it has no room.
+    pub(super) write_error: RefCell<Option<String>>,
     failure: RefCell<Option<Rc<DriveFailure>>>,
 }
 
@@ -90,6 +92,7 @@ impl Drive {
             syncs: Syncs::default(),
             repeats: Repeats::default(),
             front: Front::new(opened.header, opened.defects),
+            write_error: RefCell::default(),
             failure: RefCell::default(),
         }
     }

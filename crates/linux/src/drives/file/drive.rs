@@ -193,6 +193,13 @@ impl FileDrive {
         self.drive.front.repairs()
     }
 
+    /// The last error of a write to the file, except that it has no room: commands fail with less
+    /// than the system says.
+    #[must_use]
+    pub fn write_error(&self) -> Option<String> {
+        self.drive.write_error.borrow().clone()
+    }
+
     /// Pulls the drive out, as an operator or a test may.
     pub fn pull_out(&self) {
         self.drive.die(DriveFailure::PulledOut);

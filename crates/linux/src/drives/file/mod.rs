@@ -29,8 +29,9 @@
 //! Fault model: the file may be removed, truncated, or overwritten with another drive, which pulls
 //! the drive out. Its header may be overwritten, and is restored. The file system may fail a read
 //! (unrecovered read), or fail a write (write fault, and the zone becomes read-only). It may have
-//! no room (capacity exceeded, and the write pointer stays). If it fails to write a record or to
-//! sync, nothing is certain, and the drive stops answering.
+//! no room, or the process may not write so large a file (capacity exceeded, and the write pointer
+//! stays). If it fails to write a record or to sync, nothing is certain, and the drive stops
+//! answering.
 //!
 //! [`Controller`]: zoneweave_emulator::Controller
 
