@@ -71,6 +71,11 @@ pub(crate) enum CliError {
     #[error("{zone} of the volume: {status}{}", zone_advice(*status))]
     Zone { zone: ZoneId, status: Status },
     #[error(
+        "{zone} of the volume: {status}; {} of the input were written before, and the rest was not{}",
+        format::bytes(*written_bytes), rest_advice(*status)
+    )]
+    ZoneRest { zone: ZoneId, status: Status, written_bytes: u64 },
+    #[error(
         "{zone} of the volume: the block at byte {at} of the zone, byte {offset} of the volume, can be \
          neither read nor rebuilt: see `zoneweave array status`"
     )]
@@ -385,7 +390,9 @@ impl From<PlaceError> for CliError {
             PlaceError::DriveFailed { path, status } => {
                 Self::DriveFailed { label: path.display().to_string(), status }
             }
-            PlaceError::Missing { name, slots, starts } => Self::missing(name, slots, starts),
+            PlaceError::Missing { name, slots, starts } => {
+                NewMemberError::StoreIncomplete { name, slots, starts }.into()
+            }
             PlaceError::Open(error) => Self::OpenZoned(error),
             PlaceError::Random(error) => Self::System { action: "draw random numbers", error },
         }
@@ -474,7 +481,11 @@ impl CliError {
             | Self::SlotInService { .. }
             | Self::NotVacant { .. }
             | Self::ScrubRuns { .. }
-            | Self::Replace(ReplaceError::NotOfSlot { .. } | ReplaceError::SpareAlready)
+            | Self::Replace(
+                ReplaceError::NotOfSlot { .. }
+                | ReplaceError::NoSuperblock
+                | ReplaceError::SpareAlready,
+            )
             | Self::Incomplete { .. }
             | Self::SeveralMissing { .. }
             | Self::MissingShard { .. }
@@ -548,6 +559,16 @@ fn zone_advice(status: Status) -> &'static str {
         Status::TooManyOpen | Status::TooManyActive => ": finish or reset another zone",
         Status::LbaOutOfRange => ": the volume ends before it",
         _ => "",
+    }
+}
+
+/// What a user may do about the rest of the data that a zone has not taken.
+fn rest_advice(status: Status) -> &'static str {
+    match status {
+        Status::ZoneFull | Status::ZoneBoundary => {
+            ": write it to another zone; a reset would erase what was written"
+        }
+        other => zone_advice(other),
     }
 }
 

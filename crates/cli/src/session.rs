@@ -212,7 +212,7 @@ fn refuse_unprintable(paths: &[PathBuf]) -> Result<(), CliError> {
 }
 
 /// Refuses a drive given twice: this process would find its own lock.
-fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
+pub(crate) fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
     let twice = (1..paths.len()).find(|at| paths[..*at].iter().any(|p| same_file(p, &paths[*at])));
     twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
 }

@@ -190,7 +190,7 @@ fn offline_and_online_refuse_what_would_cost_data_or_an_array_of_its_own() {
     place.run("array offline d/drive0 --slot 2").exits(4);
     let online = "array online d/drive0 --slot 3 --with";
     place.run(&format!("{online} d/drive1")).exits(4).complains("in service");
-    place.run(&format!("{online} d/drive4")).exits(4).complains("no former member of slot 3");
+    place.run(&format!("{online} d/drive4")).exits(4).complains("has no superblock of an array");
     place.run(&format!("{online} d/drive3")).exits(0).says("HEALTHY");
     assert_eq!(read(&server, DATA), data);
     server.stop();

@@ -466,6 +466,7 @@ fn a_spare_that_is_none_is_refused_or_told() {
     serve("o/drive0")
         .exits(4)
         .complains("cannot be a spare of array vol0: it holds a member of array other");
+    serve("d/drive4 --spare d/drive4").exits(2).complains("d/drive4 is given twice");
     let written = fs::OpenOptions::new().write(true).open(place.path("d/drive5")).unwrap();
     drop(written);
     let server = place.serve(&format!("{MEMBERS} --spare d/drive4"));

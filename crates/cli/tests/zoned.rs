@@ -131,6 +131,18 @@ fn zones_are_reset_and_finished() {
         .complains("ends before");
 }
 
+/// "Zone Is Full: reset it to write it again" was said of a zone that had just taken the data.
+#[test]
+fn a_zone_that_becomes_full_says_how_much_it_has_taken() {
+    let place = with_volume("");
+    let write = format!("zoned write {DRIVES} --zone 1");
+    let full = fed(&place, &write, &blocks(3600, 1)).exits(1);
+    full.complains("of the input were written before").complains("would erase what was written");
+    let taken = report(&place, "--from 1 --count 1")[0]["written_bytes"].as_u64().unwrap();
+    let taken = usize::try_from(taken).unwrap();
+    assert!(taken > 0 && contents(&place, "--zone 1") == blocks(3600, 1)[..taken]);
+}
+
 #[test]
 fn a_command_is_refused_rather_than_a_missing_drive_dropped() {
     let place = with_volume("");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::exit::Exit;
-use crate::format::{bytes, word};
+use crate::format::{self, bytes, word};
 
 /// Why a drive does not become a member, or an array is not made of new ones.
 #[derive(Debug, Error)]
@@ -29,6 +29,17 @@ pub(crate) enum NewMemberError {
          too and rebuilds it"
     )]
     NoReturn { name: String },
+    #[error(
+        "no drive of {} of array {name} was given: name all drives of the store's volume{}",
+        format::slots(slots),
+        if *starts {
+            ", or, if some are lost, serve the store without them, and the first write takes them out \
+             of service: `zoneweave fs serve STORE --without any`"
+        } else {
+            "; without them too few are left"
+        }
+    )]
+    StoreIncomplete { name: String, slots: Vec<u8>, starts: bool },
     #[error("{reason}; {error}")]
     Unopened { reason: String, error: Box<super::CliError> },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
@@ -39,7 +50,9 @@ impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
-            Self::Stranger { .. } | Self::NoReturn { .. } => Exit::Refused,
+            Self::Stranger { .. } | Self::NoReturn { .. } | Self::StoreIncomplete { .. } => {
+                Exit::Refused
+            }
             Self::Unopened { error, .. } | Self::Erased { error, .. } => error.exit(),
         }
     }

@@ -8,8 +8,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, Health, LaneStatus,
-    LogicalZones, LostRange, LostRanges, MemberStatus, ServerStatus, SpareState, SpareStatus,
-    VolumeStatus, WritingStatus, ZonedVolumeStatus, scrub_line,
+    LogicalZones, LostRange, LostRanges, MemberStatus, ServerStatus, ShardStatus, SpareState,
+    SpareStatus, VolumeStatus, WritingStatus, ZonedVolumeStatus, scrub_line,
 };
 use crate::format::{bytes, shown, span, table, time, wrapped};
 use crate::job::{Job, JobKind, JobPhase, JobStatus};
@@ -288,7 +288,7 @@ fn numbers(status: &ArrayStatus, server: &ServerStatus, output: &Output) {
         field(output, "damage", &format!("{} repaired, {} lost", size(repaired), size(lost)));
     }
     for spare in &server.spares {
-        field(output, "spare", &told(spare));
+        field(output, "spare", &told(spare, status.shard));
     }
     let cache =
         if server.volatile_cache { "writeback (flush makes durable)" } else { "writethrough" };
@@ -393,10 +393,15 @@ fn zoned_volume(volume: &ZonedVolumeStatus, output: &Output) {
 }
 
 /// The state of a spare.
-fn told(spare: &SpareStatus) -> String {
+fn told(spare: &SpareStatus, shard: Option<ShardStatus>) -> String {
     let SpareStatus { drive, path, state, slot, reason } = spare;
     let drive = path.as_deref().map_or_else(|| drive.clone(), shown);
-    let place = slot.map_or_else(|| "any slot".to_owned(), |slot| format!("slot {slot}"));
+    let place = match (slot, shard) {
+        (Some(slot), _) => format!("slot {slot}"),
+        // Shards do not share their spares.
+        (None, Some(shard)) => format!("any slot of shard {}", shard.number),
+        (None, None) => "any slot".to_owned(),
+    };
     match state {
         SpareState::Waiting => format!("{drive} on standby for {place}"),
         SpareState::Rebuilding => format!("{drive} is replacing {place}"),

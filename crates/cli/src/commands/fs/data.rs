@@ -75,9 +75,16 @@ pub(super) fn get(request: &Get, output: &Output) -> Result<Exit, CliError> {
         // Before the local file is made: a missing one leaves nothing behind.
         store.open_file(path).await?;
         let mut local = File::create_new(file).map_err(failed("make the file"))?;
-        let length = copy(store, path, &mut local, failed("write the file")).await?;
-        local.sync_all().map_err(failed("sync the file"))?;
-        Ok(length)
+        let copied = copy(store, path, &mut local, failed("write the file")).await;
+        let synced = copied.and_then(|length| {
+            local.sync_all().map_err(failed("sync the file"))?;
+            Ok(length)
+        });
+        if synced.is_err() {
+            // A part of a damaged file is not the file. The first error counts.
+            let _removed = std::fs::remove_file(file);
+        }
+        synced
     })?;
     tell("fs-get", path, length_bytes, output)
 }

@@ -16,7 +16,7 @@ use crate::error::{CliError, NewMemberError, usage};
 use crate::events::Receivers;
 use crate::format::bytes;
 use crate::output::Output;
-use crate::session::{Access, NamedDrive, Session, offer};
+use crate::session::{Access, NamedDrive, Session, offer, refuse_twice};
 use crate::shards::sorted;
 use crate::start::{Unusable, refuse_unopened};
 use crate::status::ShardStatus;
@@ -85,6 +85,7 @@ pub(super) fn orders(
     receivers: &Receivers,
     output: &Output,
 ) -> Result<Vec<Order>, CliError> {
+    refuse_twice(&request.spare)?;
     let spares = sort_spares(session, &request.spare)?;
     let members = spares.iter().filter(|(_, holds)| holds.is_some()).map(|(path, _)| path);
     let drives: Vec<_> = drives.iter().chain(members).cloned().collect();

@@ -139,7 +139,10 @@ pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> 
         while let Some(payload) = next_piece(piece_blocks(volume))? {
             let blocks = payload.blocks();
             let written = volume.write(ZoneAddress::new(zone, at), payload, false).await;
-            written.map_err(|status| CliError::Zone { zone, status })?;
+            written.map_err(|status| match bytes_of(at - start) {
+                0 => CliError::Zone { zone, status },
+                written_bytes => CliError::ZoneRest { zone, status, written_bytes },
+            })?;
             at += blocks.0;
         }
         flush(volume, zone).await?;

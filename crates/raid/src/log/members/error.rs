@@ -55,6 +55,12 @@ pub enum ReplaceError {
         /// The slot.
         slot: Column,
     },
+    /// No superblock is left on the drive.
+    #[error(
+        "the drive has no superblock of an array, or none that can be read, so that nobody knows \
+         what it missed: use `replace`, which erases it"
+    )]
+    NoSuperblock,
     /// The drive was a member before, and its contents cannot be erased.
     #[error(
         "the drive was in this array before and cannot be erased: {zone} is read-only. What was \

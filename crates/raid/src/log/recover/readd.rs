@@ -127,11 +127,13 @@ fn check_vacant(
 /// Checks that the drive was in this slot, in the history that went on.
 fn check_history(core: &Core, column: Column, records: &DriveRecords) -> Result<(), ReplaceError> {
     let state = core.state.borrow();
-    let was_member = records.newest().is_some_and(|own| {
-        own.config.array == state.array.config.array
-            && own.lineage == state.array.version.lineage
-            && own.slot == column
-    });
+    let Some(own) = records.newest() else {
+        mark(Mark::ReaddRefused);
+        return Err(ReplaceError::NoSuperblock);
+    };
+    let was_member = own.config.array == state.array.config.array
+        && own.lineage == state.array.version.lineage
+        && own.slot == column;
     let numbers = records.scan.records.iter().map(|(_, record)| {
         check_numbers(&[("epoch", record.epoch.0), ("record sequence", record.record_sequence)])
     });
