@@ -265,6 +265,10 @@ fn the_status_of_shards_of_a_stopped_server_is_unknown() {
     fs::copy(place.path("d/drive3"), place.path("copy")).unwrap();
     place.run("events d/drive3").exits(0);
     place.run("events copy").exits(4).complains("copy is a copy of");
+    // The server of the other shard has it: it was "in use by another process".
+    let has = "shard 1 of this volume has d/drive3 in service";
+    place.run("array replace d/drive0 --slot 1 --with d/drive3").exits(4).complains(has);
+    place.run("array spare add d/drive0 d/drive3").exits(4).complains(has);
     server.signal(Signal::STOP);
     for drives in ["d/drive3", MEMBERS] {
         let status = place.run(&format!("array status {drives} --check")).exits(5).says("UNKNOWN");

@@ -10,8 +10,10 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::Value;
+use zoneweave_raid::shards::Shard;
 
-use super::{Client, PATIENCE, Request, ServedDrive};
+use super::{Client, PATIENCE, Request, ServedDrive, array_of, socket_of};
+use crate::error::{CliError, NewMemberError};
 
 /// The answer of a server.
 #[derive(Debug, PartialEq)]
@@ -43,6 +45,33 @@ pub(crate) fn ask_all(sockets: BTreeSet<PathBuf>, wanted: bool) -> BTreeMap<Path
         answers.insert(socket, answer);
     }
     answers
+}
+
+/// Refuses a drive that another shard of the same volume has; `socket` is that of the shard to be
+/// asked. Its server does not know the drives of the others: they would just be in use.
+///
+/// # Errors
+/// If a shard has the drive.
+pub(crate) fn refuse_of_siblings(
+    socket: &Path,
+    shard: Shard,
+    drive: &Path,
+) -> Result<(), CliError> {
+    let Some(array) = array_of(socket) else { return Ok(()) };
+    let others = (0..shard.of()).filter(|number| *number != usize::from(shard.number()));
+    let others = others.filter_map(|number| Shard::new(number, shard.of()));
+    let sockets: BTreeMap<_, _> =
+        others.map(|other| (socket_of(other.array(array)), other.number())).collect();
+    for (socket, answer) in ask_all(sockets.keys().cloned().collect(), false) {
+        // A server that does not answer leaves the matter to the one that is asked.
+        let Answer::Serves(drives, _) = answer else { continue };
+        if let Some(served) = drives.iter().find(|served| served.identity.is_at(drive)) {
+            let (label, in_service) = (drive.display().to_string(), served.in_service);
+            let shard = sockets[&socket];
+            return Err(NewMemberError::OfSibling { label, shard, in_service }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Sends the answers of a server, the first as soon as it is connected. The receiver may be gone.

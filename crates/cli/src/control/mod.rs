@@ -34,7 +34,7 @@ use zoneweave_raid::log::ScrubOrder;
 use crate::error::CliError;
 use crate::job::Job;
 
-pub(crate) use all::{Answer, ask_all};
+pub(crate) use all::{Answer, ask_all, refuse_of_siblings};
 pub(crate) use client::{Client, only_served, refuse_locked};
 pub(crate) use directory::{
     array_of, has_store_sockets, listen, socket_of, sockets, store_socket_of_array,

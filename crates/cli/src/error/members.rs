@@ -40,6 +40,16 @@ pub(crate) enum NewMemberError {
         }
     )]
     StoreIncomplete { name: String, slots: Vec<u8>, starts: bool },
+    #[error(
+        "shard {shard} of this volume has {label} {}",
+        if *in_service {
+            "in service: give another drive"
+        } else {
+            "open, as a spare or a drive that has failed: give another drive, or take a spare back with \
+             `zoneweave array spare remove`"
+        }
+    )]
+    OfSibling { label: String, shard: u8, in_service: bool },
     #[error("{reason}; {error}")]
     Unopened { reason: String, error: Box<super::CliError> },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
@@ -50,9 +60,10 @@ impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
-            Self::Stranger { .. } | Self::NoReturn { .. } | Self::StoreIncomplete { .. } => {
-                Exit::Refused
-            }
+            Self::Stranger { .. }
+            | Self::NoReturn { .. }
+            | Self::StoreIncomplete { .. }
+            | Self::OfSibling { .. } => Exit::Refused,
             Self::Unopened { error, .. } | Self::Erased { error, .. } => error.exit(),
         }
     }

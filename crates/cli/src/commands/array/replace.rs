@@ -13,7 +13,7 @@ use super::status::parse_status;
 use crate::conditions::{
     check_fit, check_spared, drive_of, explained, refuse_working, slot_health,
 };
-use crate::control::{Client, Request, Waiting};
+use crate::control::{Client, Request, Waiting, refuse_of_siblings};
 use crate::drives::consent::{Consent, Holdings, holdings, not_empty};
 use crate::drives::paths::{absolute, same_file};
 use crate::drives::space::check_space;
@@ -78,7 +78,12 @@ pub(crate) fn run(request: &Replace, output: &Output) -> Result<Exit, CliError> 
     }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
-        Some(client) => served(request, &session, client, "segments", output)?,
+        Some(client) => {
+            if let Some(record) = &located.survey.membership {
+                refuse_of_siblings(client.socket(), record.config.shard, &request.with)?;
+            }
+            served(request, &session, client, "segments", output)?
+        }
         None => inactive(request, &session, &located, output)?,
     };
     output.result("array-status", &status, |output| render(&status, output));

@@ -98,7 +98,8 @@ pub(super) fn put(request: &Put, output: &Output) -> Result<Exit, CliError> {
     };
     let length_bytes = store.run(output, async |store| {
         let partial = format!("{path}.partial");
-        let writer = store.create(&partial, Hints::default(), true).await?;
+        let writer = store.create(&partial, Hints::default(), true).await;
+        let writer = writer.map_err(|failure| of_parent(failure, path))?;
         match fill(writer, &mut input, failed).await {
             // The old file stays until the new one is whole and durable.
             Ok(length) => store.rename(&partial, path).await.map(|()| length).map_err(Into::into),
@@ -110,6 +111,16 @@ pub(super) fn put(request: &Put, output: &Output) -> Result<Exit, CliError> {
         }
     })?;
     tell("fs-put", path, length_bytes, output)
+}
+
+/// The failure to make the file at a path: what is not there is its directory.
+fn of_parent(failure: Failure, path: &str) -> Failure {
+    match path.rsplit_once('/') {
+        Some((parent, _)) if failure.code == Code::NotFound && !parent.is_empty() => {
+            Failure::new(Code::NotFound, format!("{parent}: no such directory in the store"))
+        }
+        _ => failure,
+    }
 }
 
 /// Writes a new file and syncs it; returns its bytes.

@@ -1,7 +1,7 @@
 //! The server of an array.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_raid::shards::Shard;
@@ -9,7 +9,8 @@ use zoneweave_raid::shards::Shard;
 use super::target::Target;
 use crate::commands::array::status::parse_status;
 use crate::control::{
-    Answer, Client, PATIENCE, Request, array_of, ask_all, refuse_locked, socket_of, sockets,
+    Answer, Client, PATIENCE, Request, array_of, ask_all, refuse_locked, refuse_of_siblings,
+    socket_of, sockets,
 };
 use crate::error::CliError;
 use crate::session::Session;
@@ -113,6 +114,17 @@ impl Server {
             problem: "it has ended meanwhile".to_owned(),
         };
         Client::connect(&self.socket)?.ok_or_else(gone)
+    }
+
+    /// Refuses a drive that another shard of the volume has.
+    ///
+    /// # Errors
+    /// Also if the server does not answer.
+    pub(super) fn refuse_of_siblings(&self, drive: &Path) -> Result<(), CliError> {
+        match self.status()? {
+            Some(status) => refuse_of_siblings(&self.socket, shard_of(&status), drive),
+            None => Ok(()),
+        }
     }
 
     /// The status of the array; `None` if the server gives none, while its drives hang.

@@ -45,6 +45,9 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         false => Request::RemoveSpare { drive },
     };
     let server = find(target)?.ok_or(CliError::NotServed { what: "its spares" })?;
+    if is_added {
+        server.refuse_of_siblings(spare)?;
+    }
     let status = parse_status(server.client()?.ask(&request, |_| {})?)?;
     output.result("array-status", &status, |output| render(&status, output));
     Ok(Exit::Done)
