@@ -206,9 +206,13 @@ pub(crate) fn word(argument: impl Display) -> String {
     shlex::try_quote(&argument).map_or_else(|_| argument.clone(), Cow::into_owned)
 }
 
-/// Paths quoted for a shell, separated by spaces.
+/// Paths quoted for a shell, separated by spaces. One that begins with a dash is no option.
 pub(crate) fn words(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| word(path.display())).collect::<Vec<_>>().join(" ")
+    let shown = |path: &PathBuf| {
+        let path = path.display().to_string();
+        word(if path.starts_with('-') { format!("./{path}") } else { path })
+    };
+    paths.iter().map(shown).collect::<Vec<_>>().join(" ")
 }
 
 /// A text in one line: control characters, which would break it, or change a terminal, are shown as
@@ -281,8 +285,8 @@ mod tests {
 
     #[test]
     fn words_are_quoted_where_a_shell_needs_it() {
-        let paths = ["/dev/ng0n1", "d/drive0", "a b/drive0", "$x", "it's"].map(PathBuf::from);
-        assert_eq!(words(&paths), "/dev/ng0n1 d/drive0 'a b/drive0' '$x' \"it's\"");
+        let paths = ["/dev/ng0n1", "d/drive0", "a b/drive0", "$x", "it's", "-d"].map(PathBuf::from);
+        assert_eq!(words(&paths), "/dev/ng0n1 d/drive0 'a b/drive0' '$x' \"it's\" ./-d");
         assert_eq!(word(""), "''");
     }
 

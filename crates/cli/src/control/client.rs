@@ -184,7 +184,7 @@ impl Client {
         loop {
             let received = self.line(Instant::now() + PATIENCE);
             let Some(line) = received.map_err(|error| failure(&self.socket, &error))? else {
-                return Err(self.broken(&"it closed the connection; see its log"));
+                return Err(self.broken(&closed(request)));
             };
             match serde_json::from_str(&line).map_err(|error| self.broken(&error))? {
                 Response::Hello { .. } => {}
@@ -199,6 +199,16 @@ impl Client {
 
     fn broken(&self, problem: &dyn std::fmt::Display) -> CliError {
         broken(&self.socket, problem.to_string())
+    }
+}
+
+/// What the end of a server means for a request.
+const fn closed(request: &Request) -> &'static str {
+    match request {
+        Request::Replace { .. } | Request::Online { .. } => {
+            "it closed the connection; a rebuild that has begun goes on at its next start, see its log"
+        }
+        _ => "it closed the connection; see its log",
     }
 }
 
