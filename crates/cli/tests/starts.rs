@@ -26,27 +26,6 @@ fn media(place: &Place, folder: &str) -> Vec<Vec<u8>> {
     paths.iter().filter(|path| path.is_file()).map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Kills the server of an array with data in its open segments. The next start has to write, and
-/// takes missing members out of service. The start of an array without data writes nothing.
-fn crash(place: &Place, drives: &str) {
-    let server = place.serve(drives);
-    let mut client = server.client();
-    client.write(0, &pattern(8, 64 << 10));
-    client.flush();
-    drop(client);
-    server.kill();
-    fs::remove_file(place.path("s.sock")).unwrap();
-}
-
-fn ended(command: &mut Command) -> Ended {
-    let output = command.output().unwrap();
-    Ended {
-        code: output.status.code().unwrap(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
-}
-
 /// A start with a limit of open files.
 fn with_limit(place: &Place, files: u32, words: &str) -> Ended {
     let start = place.command(words);
@@ -54,14 +33,13 @@ fn with_limit(place: &Place, files: u32, words: &str) -> Ended {
     shell.arg("-c").arg(format!("ulimit -n {files} && exec \"$0\" \"$@\""));
     shell.arg(start.get_program()).args(start.get_args());
     shell.current_dir(place.path("")).env("ZONEWEAVE_RUNTIME_DIR", place.path("run"));
-    ended(&mut shell)
+    Ended::of_command(&mut shell)
 }
 
 /// The other tests would see this if a start did more than refuse.
 #[test]
 fn a_start_without_a_member_of_a_crashed_array_writes() {
-    let place = Place::with_array();
-    crash(&place, MEMBERS);
+    let place = Place::with_data();
     let before = media(&place, "d");
     place.serve(THREE).stop();
     assert!(media(&place, "d") != before);
@@ -72,8 +50,7 @@ fn a_start_without_a_member_of_a_crashed_array_writes() {
 /// failed there had taken the missing member out of service for good.
 #[test]
 fn a_start_that_cannot_be_controlled_changes_nothing() {
-    let place = Place::with_array();
-    crash(&place, MEMBERS);
+    let place = Place::with_data();
     let before = media(&place, "d");
     fs::create_dir(place.path("open")).unwrap();
     fs::set_permissions(place.path("open"), fs::Permissions::from_mode(0o755)).unwrap();
@@ -88,7 +65,7 @@ fn a_start_that_cannot_be_controlled_changes_nothing() {
     for directory in ["open", "file", &long, &deep] {
         for front in fronts {
             let start = &mut place.command(&format!("serve {front} {THREE}"));
-            let run = ended(start.env("ZONEWEAVE_RUNTIME_DIR", place.path(directory)));
+            let run = Ended::of_command(start.env("ZONEWEAVE_RUNTIME_DIR", place.path(directory)));
             assert_ne!(run.code, 0, "{front} {run:?}");
             assert!(media(&place, "d") == before, "{directory} {front}: {run:?}");
         }
@@ -101,8 +78,7 @@ fn a_start_that_cannot_be_controlled_changes_nothing() {
 
 #[test]
 fn copies_of_a_running_array_do_not_start_and_do_not_change() {
-    let place = Place::with_array();
-    crash(&place, MEMBERS);
+    let place = Place::with_data();
     fs::create_dir(place.path("copy")).unwrap();
     for at in 0..4 {
         fs::copy(place.path(&format!("d/drive{at}")), place.path(&format!("copy/drive{at}")))
@@ -125,7 +101,7 @@ fn a_start_with_too_few_descriptors_changes_nothing() {
     let drives: Vec<_> = (0..12).map(|at| format!("d/drive{at}")).collect();
     let drives = drives.join(" ");
     place.run(&format!("array create vol0 --level raid6 --size max {drives}")).exits(0);
-    crash(&place, &drives);
+    place.crash(&drives);
     let before = media(&place, "d");
     for files in [8, 12, 16, 20, 24, 28, 32] {
         for front in ["nbd --socket unix:s.sock", "nbd --socket unix:s.sock --without any"] {
@@ -157,7 +133,7 @@ fn a_shard_that_cannot_start_leaves_the_others_as_they_were() {
     let status = place.run(&format!("--json array status {all}")).document("array-status");
     let second =
         status["shards"][1]["array"].as_str().unwrap_or_else(|| panic!("{status}")).to_owned();
-    crash(&place, all);
+    place.crash(all);
     let before = media(&place, "d");
     let socket = place.path(&format!("run/{second}.sock"));
     fs::remove_file(&socket).unwrap();
@@ -175,7 +151,7 @@ fn a_shard_whose_drives_cannot_be_written_leaves_the_others_as_they_were() {
     let place = Place::with_drives();
     let all = "d/drive0 d/drive1 d/drive2 d/drive3 d/drive4 d/drive5";
     place.run(&format!("array create vol0 {all} --shards 2 --size max")).exits(0);
-    crash(&place, all);
+    place.crash(all);
     let immutable = |flag: &str| {
         let drives = ["d/drive0", "d/drive1"].map(|drive| place.path(drive));
         Command::new("chattr").arg(flag).args(drives).output().is_ok_and(|it| it.status.success())
@@ -354,16 +330,10 @@ fn end(child: &mut Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-fn start(place: &Place, words: &str) -> Child {
-    let mut hearing = place.hearing(words);
-    hearing.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-}
-
 /// A start waited without end for a server that listened and accepted nobody, deaf to SIGTERM.
 #[test]
 fn a_start_does_not_wait_for_a_server_that_hangs() {
-    let place = Place::with_array();
-    crash(&place, MEMBERS);
+    let place = Place::with_data();
     let before = media(&place, "d");
     let hung = UnixListener::bind(place.path("hung")).unwrap();
     rustix::net::listen(&hung, 0).unwrap();
@@ -371,7 +341,7 @@ fn a_start_does_not_wait_for_a_server_that_hangs() {
     place.run(&serve).exits(5).complains("accepts no connection");
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let hung_again = UnixListener::bind(place.path("again")).unwrap();
-        let mut child = start(&place, &format!("serve nbd {THREE} --socket unix:again"));
+        let mut child = place.begin_hearing(&format!("serve nbd {THREE} --socket unix:again"));
         // It has connected once it has found the socket in its way.
         poll(&mut [PollFd::new(&hung_again, PollFlags::IN)], None).unwrap();
         end(&mut child, signal);
@@ -387,16 +357,16 @@ fn late_drives_are_waited_for() {
     let place = Place::with_array();
     let (drive, away) = (place.path("d/drive3"), place.path("away"));
     for (drives, waits) in [(MEMBERS, "waiting for d/drive3"), (THREE, "waiting for 1 member")] {
-        crash(&place, MEMBERS);
+        place.crash(MEMBERS);
         fs::rename(&drive, &away).unwrap();
         let before = media(&place, "d");
         let serve = format!("serve nbd {drives} --socket unix:s.sock --wait 10min");
-        let mut stopped = start(&place, &serve);
+        let mut stopped = place.begin_hearing(&serve);
         until(stopped.stderr.take().unwrap(), waits);
         end(&mut stopped, Signal::TERM);
         assert_eq!(stopped.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
         assert!(media(&place, "d") == before);
-        let mut server = start(&place, &serve);
+        let mut server = place.begin_hearing(&serve);
         let mut stderr = server.stderr.take().unwrap();
         until(&mut stderr, waits);
         fs::rename(&away, &drive).unwrap();
@@ -418,14 +388,14 @@ fn a_drive_whose_path_is_not_utf_8_is_refused() {
     let odd = std::ffi::OsStr::from_bytes(b"d/odd\xff");
     fs::rename(place.path("d/drive3"), place.path("").join(odd)).unwrap();
     let mut start = place.command(&format!("serve nbd {THREE} --socket unix:s.sock"));
-    ended(start.arg(odd)).exits(2).complains("not UTF-8");
+    Ended::of_command(start.arg(odd)).exits(2).complains("not UTF-8");
 }
 
 /// A hangup ended the server as a crash does.
 #[test]
 fn a_hangup_stops_a_server_in_order_unless_it_is_to_be_ignored() {
     let place = Place::with_array();
-    let mut server = start(&place, &format!("serve nbd {MEMBERS} --socket unix:s.sock"));
+    let mut server = place.begin_hearing(&format!("serve nbd {MEMBERS} --socket unix:s.sock"));
     until(server.stdout.as_mut().unwrap(), "ready");
     end(&mut server, Signal::HUP);
     let mut told = String::new();
@@ -452,7 +422,7 @@ fn a_second_signal_ends_a_stop() {
     let place = Place::new();
     place.run("emu create d --drives 4 --zones 32 --zone-capacity 1MiB").exits(0);
     place.run(&format!("array create vol0 {MEMBERS} --size max")).exits(0);
-    let mut server = start(&place, &format!("serve nbd {MEMBERS} --socket unix:s.sock"));
+    let mut server = place.begin_hearing(&format!("serve nbd {MEMBERS} --socket unix:s.sock"));
     until(server.stdout.as_mut().unwrap(), "ready");
     let mut client = Nbd::connect(&place.path("s.sock"), "vol0");
     assert!(client.size_bytes >= 4 << 20);
@@ -473,7 +443,7 @@ fn a_second_signal_ends_a_stop() {
 fn clients_that_come_early_wait_for_the_array() {
     let place = Place::with_array();
     for _ in 0..5 {
-        let mut server = start(&place, &format!("serve nbd {MEMBERS} --socket unix:s.sock"));
+        let mut server = place.begin_hearing(&format!("serve nbd {MEMBERS} --socket unix:s.sock"));
         let connected = loop {
             match UnixStream::connect(place.path("s.sock")) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -495,7 +465,7 @@ fn clients_that_come_early_wait_for_the_array() {
 fn of_two_servers_that_race_for_the_drives_one_serves() {
     let place = Place::with_array();
     let serve =
-        |socket: &str| start(&place, &format!("serve nbd {MEMBERS} --socket unix:{socket}"));
+        |socket: &str| place.begin_hearing(&format!("serve nbd {MEMBERS} --socket unix:{socket}"));
     let mut servers = [serve("a.sock"), serve("b.sock")];
     // The loser is the first to end, whichever it is.
     let loser = loop {

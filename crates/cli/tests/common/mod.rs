@@ -9,6 +9,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -17,6 +20,10 @@ use tempfile::TempDir;
 pub(crate) use nbd::Nbd;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_zoneweave");
+
+/// Longest time for a command. Only one that hangs needs it, or a server that should have refused
+/// to start.
+const LIMIT: Duration = Duration::from_secs(300);
 
 /// A directory for drives, sockets and the runtime directory.
 pub(crate) struct Place {
@@ -32,6 +39,34 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
+    /// Waits for the end of a command whose outputs are piped; kills one that does not end.
+    #[track_caller]
+    pub(crate) fn of(child: Child) -> Self {
+        let watched = Pid::from_child(&child);
+        let (ends, end) = mpsc::channel::<()>();
+        let watch = thread::spawn(move || {
+            // Otherwise the other half was dropped: the command has ended.
+            if end.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(watched, Signal::KILL);
+            }
+        });
+        let output = child.wait_with_output().unwrap();
+        drop(ends);
+        watch.join().unwrap();
+        let code = output.status.code();
+        Self {
+            code: code.unwrap_or_else(|| panic!("a signal ended it, after {LIMIT:?}: {output:?}")),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs a command to its end.
+    #[track_caller]
+    pub(crate) fn of_command(command: &mut Command) -> Self {
+        Self::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
     /// Asserts the exit code.
     #[track_caller]
     pub(crate) fn exits(self, code: i32) -> Self {
@@ -103,13 +138,19 @@ impl Place {
     }
 
     /// Runs a command to its end.
+    #[track_caller]
     pub(crate) fn run(&self, words: &str) -> Ended {
-        let output = self.command(words).output().unwrap();
-        Ended {
-            code: output.status.code().unwrap(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Ended::of_command(&mut self.command(words))
+    }
+
+    /// Begins a command, for [`Ended::of`].
+    pub(crate) fn begin(&self, words: &str) -> Child {
+        self.command(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// As [`Place::begin`], deaf to no signal.
+    pub(crate) fn begin_hearing(&self, words: &str) -> Child {
+        self.hearing(words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     /// Six small drives, `d/drive0` to `d/drive5`.
@@ -124,6 +165,25 @@ impl Place {
         let place = Self::with_drives();
         place.run(&format!("array create vol0 {MEMBERS} --size max --chunk 4KiB")).exits(0);
         place
+    }
+
+    /// An array `vol0` with data, whose server was killed.
+    pub(crate) fn with_data() -> Self {
+        let place = Self::with_array();
+        place.crash(MEMBERS);
+        place
+    }
+
+    /// Kills the server of an array with data in its open segments. The next start has to write,
+    /// and takes missing members out of service. The start of an array without data writes nothing.
+    pub(crate) fn crash(&self, drives: &str) {
+        let server = self.serve(drives);
+        let mut client = server.client();
+        client.write(0, &pattern(8, 64 << 10));
+        client.flush();
+        drop(client);
+        server.kill();
+        fs::remove_file(self.path("s.sock")).unwrap();
     }
 
     /// Serves drives at `s.sock`; returns when clients can connect.
