@@ -342,3 +342,58 @@ fn torn_volumes_hold_what_the_next_start_reads() {
         });
     }
 }
+
+/// Damages written blocks of the full zone on one drive, fewer than a scrub can move; returns their
+/// number.
+fn damage(drive: &RamDrive, random: &mut Random) -> u64 {
+    let zone = ZoneId(FIRST_COLUMN + 1);
+    let written = u64::from(drive.zone(zone).write_pointer.0);
+    let mut places = std::collections::BTreeSet::new();
+    for _ in 0..1 + random.below(10) {
+        places.insert(u32::try_from(random.below(written)).unwrap());
+    }
+    for place in &places {
+        let at = ZoneAddress::new(zone, *place);
+        if random.per_mille(300) {
+            drive.set_unreadable(at, BlockCount(1));
+        } else {
+            let part = [BlockPart::Data, BlockPart::Both][usize::from(random.per_mille(500))];
+            drive.corrupt(at, Damage::Garbage { part, seed: random.next() });
+        }
+    }
+    places.len() as u64
+}
+
+/// Blocks that the members count as damaged: restored ones and lost ones.
+fn counted(volume: &Volume) -> u64 {
+    let members = volume.status().members;
+    members.iter().map(|member| member.errors.repaired + member.errors.unrepairable).sum()
+}
+
+/// Of a block volume, each of them once counted some blocks that the others did not.
+#[test]
+fn checker_scrub_and_status_count_damage_alike() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed);
+        let drives = volume(OobKind::Separate, 1 + usize::try_from(random.below(2)).unwrap());
+        let slot = usize::try_from(random.below(drives.len() as u64)).unwrap();
+        let damaged = damage(&drives[slot], &mut random);
+        let found = checked(&drives, &[]);
+        assert_eq!(severities(&found), (damaged, 0, 0), "seed {seed}: {:#?}", found.report);
+        let executor = self::executor();
+        let handle = executor.handle();
+        executor.run(async {
+            let volume = start(&drives, &handle).await;
+            let report = volume.scrub().await.unwrap();
+            assert_eq!((report.damaged, report.unrepairable), (damaged, 0), "seed {seed}");
+            assert_eq!(counted(&volume), damaged, "seed {seed}");
+            for at in 0..480 {
+                let read = volume.read(ZoneAddress::new(ZoneId(1), at), BlockCount(1)).await;
+                assert!(read.is_ok(), "seed {seed}: block {at}");
+            }
+            assert_eq!(volume.scrub().await.unwrap().damaged, 0, "seed {seed}");
+            assert_eq!(counted(&volume), damaged, "seed {seed}: reads and scrubs find no more");
+            volume.close().await;
+        });
+    }
+}

@@ -201,6 +201,31 @@ fn columns_without_a_drive_are_reported() {
     assert!(!report.is_complete() && report.damaged == 0, "{report:?}");
 }
 
+/// It was in service when the scrub began, so nothing shows how much of it was read.
+#[test]
+fn a_drive_that_is_lost_during_a_scrub_is_reported() {
+    let drives = drives(OobKind::Separate, 240);
+    let executor = executor();
+    let handle = executor.handle();
+    let report = executor.run(async {
+        create_on(&drives, &handle, UNIT).await;
+        let volume = start(&drives, &handle).await;
+        for zone in 0..4 {
+            write(&volume, zone, 0, 400).await.unwrap();
+        }
+        let of_scrub = volume.clone();
+        let scrubbing = handle.spawn("scrub", async move { of_scrub.scrub().await.unwrap() });
+        while volume.status().scrub.is_none_or(|scrub| scrub.done == 0) {
+            handle.sleep(Nanos(1_000)).await;
+        }
+        drives[1].set_gone(true);
+        scrubbing.await
+    });
+    assert_eq!(report.unread.iter().map(|column| column.index()).collect::<Vec<_>>(), [1]);
+    assert!(!report.is_complete(), "{report:?}");
+    assert_eq!((report.damaged, report.unrepairable), (0, 0), "{report:?}");
+}
+
 /// Only the client of the scrub had known.
 #[test]
 fn lost_blocks_are_errors_of_their_members() {
