@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failure here is a failure of the test")]
 
+mod cases;
 mod characterize;
 mod common;
 mod fs;

@@ -55,6 +55,15 @@ impl Nbd {
         self.try_request(1, offset, data.len(), data)
     }
 
+    /// Reads; returns the error of the reply.
+    pub(crate) fn try_read(&mut self, offset: u64, length: usize) -> u32 {
+        let error = self.try_request(0, offset, length, &[]);
+        if error == 0 {
+            self.stream.read_exact(&mut vec![0; length]).unwrap();
+        }
+        error
+    }
+
     /// Asks for the first 4 MiB, more than a socket holds, and takes nothing of the reply; returns
     /// when the server sends it.
     pub(crate) fn ask_in_vain(&mut self) {
