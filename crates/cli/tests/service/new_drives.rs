@@ -77,6 +77,10 @@ fn a_zoned_volume_of_unequal_drives_tells_what_is_unused() {
         let told = place.run(&format!("array create y {drives} {kind} --dry-run")).exits(0);
         told.complains("the drives differ").complains("64 MiB of a/drive0");
     }
+    // Those of each shard.
+    let shards = "a/drive0 b/drive0 a/drive1 b/drive1 --shards 2 --level raid1 --size max";
+    let told = place.run(&format!("array create y {shards} --dry-run")).exits(0);
+    told.complains("64 MiB of a/drive0").complains("64 MiB of a/drive1");
 }
 
 /// The advice was to replace a drive that only could not be opened.
