@@ -311,6 +311,31 @@ def test_cases_failed_volume_of_someone_else_is_not_healthy(workspace):
     at_once(asked_elsewhere, [(array, "nobody", nobody, 1) for array in arrays])
 
 
+def start_without_late_drive(array):
+    """A clean stop has left nothing to decide, so that a start without a drive writes nothing."""
+    before = digest(array.folder())
+    array.serve(array.drives[:-1])
+    assert array.health() == "degraded", array.status()
+    array.verify("without a late drive")
+    array.stop()
+    unchanged(array, before, "a start without a late drive")
+    still_whole(array, "after a start without a late drive")
+
+
+def test_cases_start_without_a_late_drive_costs_it_nothing(workspace):
+    """The story: the late drive was out of service for good, although it had missed no write."""
+    for name in ["log", "shards"]:
+        array = killed(workspace, name)
+        # This life stops before it has relocated all that the crash has left behind.
+        array.serve()
+        array.stop()
+        start_without_late_drive(array)
+        array.serve()
+        array.load.write(array.uri, 300)
+        array.stop()
+        start_without_late_drive(array)
+
+
 def mount(workspace, folder, options):
     path = workspace.path(folder)
     os.mkdir(path)
