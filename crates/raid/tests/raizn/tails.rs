@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::OfferedDrive;
 use zoneweave_raid::log::format::Lineage;
+use zoneweave_raid::log::{MemberErrors, OfferedDrive};
 use zoneweave_raid::raizn::{GivenUp, OpenError, OpenOptions, Unread, UnreadPart, Volume, open};
 use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::Nanos;
@@ -319,4 +319,22 @@ fn a_finished_zone_whose_last_stripe_is_lost_takes_no_active_zone() {
     });
     assert!(drives.iter().all(|drive| !drive.zone(COLUMN).state.is_active()));
     assert_hit(&[Mark::ZonedFinishedWithLoss]);
+}
+
+/// A start read a finished zone up to the drives' write pointers, and counted the blocks behind the
+/// zone's own end as errors of healthy members.
+#[test]
+fn what_lies_behind_a_finished_zone_is_no_error() {
+    for blocks in [PARTIAL, 10 * STRIPE] {
+        let drives = written(blocks);
+        with_volume(&drives, async |volume| {
+            volume.manage(ZoneId(0), ZoneAction::Finish).await.unwrap();
+        });
+        with_volume(&drives, async |volume| {
+            holds(volume, blocks).await;
+            for member in volume.status().members {
+                assert_eq!(member.errors, MemberErrors::default(), "slot {}", member.slot);
+            }
+        });
+    }
 }

@@ -82,7 +82,13 @@ impl Core {
                 ..ColumnTail::default()
             };
             let start = layout.row_start(first_stripe);
-            let until = self.last_there(zone, column, tail.write_pointer);
+            let there = self.last_there(zone, column, tail.write_pointer);
+            // The write pointer of a zone that the drive has finished is the zone's end. Blocks
+            // behind the column's own end were never written.
+            let until = match finished {
+                Some(end) => there.min(self.column_end_of(zone, column, end, true)),
+                None => there,
+            };
             if tail.is_present && start < until {
                 let told = self.fetch_told(zone, column, start, until - start).await;
                 for (at, block) in (start..).zip(told) {
