@@ -34,7 +34,7 @@ async fn rewritten(volume: &Volume, handle: &Handle) {
 }
 
 /// Starts an array whose last drive is older than the others; then another one is lost.
-fn assert_told_and_rewritten(array: &Array, version: u64) {
+fn assert_told_and_rewritten(array: &Array, blocks: u64, version: u64) {
     live(array, async |volume, _, handle| {
         let status = volume.status();
         assert!(status.members.iter().all(|member| member.state == MemberHealth::Online));
@@ -47,13 +47,13 @@ fn assert_told_and_rewritten(array: &Array, version: u64) {
         assert_eq!((status.losses_left, &at_start[..3]), (0, &[0; 3][..]));
         rewritten(volume, handle).await;
         assert_eq!((volume.status().losses_left, absent(volume)), (1, at_start));
-        assert_holds(volume, BLOCKS, version).await;
+        assert_holds(volume, blocks, version).await;
     });
     live(array, async |volume, _, _| {
         assert_eq!((lacking(volume), absent(volume)), (vec![0; 4], vec![0; 4]));
     });
     one_life(array, &[0], OpenOptions::default(), async |volume, _, _| {
-        assert_holds(volume, BLOCKS, version).await;
+        assert_holds(volume, blocks, version).await;
     })
     .expect("the array starts");
 }
@@ -72,7 +72,7 @@ fn an_older_drive_lacks_segments_until_they_are_written_again() {
         volume.close().await.unwrap();
     });
     array.drives[3].come_back_stale(&before);
-    assert_told_and_rewritten(&array, 2);
+    assert_told_and_rewritten(&array, BLOCKS, 2);
     assert_hit(&[Mark::ColumnLost]);
 }
 
@@ -81,13 +81,13 @@ fn an_older_drive_lacks_segments_until_they_are_written_again() {
 fn an_older_drive_lacks_the_rest_of_a_segment() {
     let array = array();
     let before = live(&array, async |volume, _, _| {
-        put_all(volume, 20, 1).await;
+        put_all(volume, 1, 1).await;
         let before = array.drives[3].fork(Immediate);
-        put_all(volume, BLOCKS, 2).await;
+        put_all(volume, 4, 2).await;
         before
     });
     array.drives[3].come_back_stale(&before);
-    assert_told_and_rewritten(&array, 2);
+    assert_told_and_rewritten(&array, 4, 2);
     assert_hit(&[Mark::ColumnShort]);
 }
 
