@@ -85,8 +85,16 @@ impl Found {
 /// # Errors
 /// If no drive can be opened, or if the array's valid history cannot be determined.
 pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<Option<Found>, CliError> {
-    let drives = session.open_some(paths, Access::Look)?;
-    if !are_zoned(session, &drives) {
+    let mut drives = session.open_some(paths, Access::Look)?;
+    let mut zoned = are_zoned(session, &drives);
+    for _ in 1..LOOKS {
+        if zoned.is_some() {
+            break;
+        }
+        drives = session.open_some(paths, Access::Look)?;
+        zoned = are_zoned(session, &drives);
+    }
+    if zoned != Some(true) {
         return Ok(None);
     }
     let survey = session.executor.run(raizn::survey(offer(&drives.opened)));
@@ -101,8 +109,14 @@ fn refused(refusal: Option<OpenError>) -> CliError {
     refusal.map_or(CliError::NoArray, CliError::from)
 }
 
-/// Whether more of the drives are members of arrays with a zoned volume than of others.
-fn are_zoned(session: &Session, drives: &Drives) -> bool {
+/// Looks at drives that seem to be members of no array. A server that moves its records to the
+/// other superblock zone once a drive was opened leaves neither the old nor the new ones to be
+/// found.
+const LOOKS: u32 = 3;
+
+/// Whether more of the drives are members of arrays with a zoned volume than of others; `None` if
+/// none is a member.
+fn are_zoned(session: &Session, drives: &Drives) -> Option<bool> {
     let (mut zoned, mut others) = (0, 0);
     for named in &drives.opened {
         let membership = session.executor.run(membership_of(named));
@@ -112,12 +126,12 @@ fn are_zoned(session: &Session, drives: &Drives) -> bool {
             None => {}
         }
     }
-    zoned > others
+    (zoned + others > 0).then_some(zoned > others)
 }
 
 /// Refuses drives of an array with a zoned volume, where a block volume is needed.
 pub(crate) fn refuse_zoned(session: &Session, drives: &Drives) -> Result<(), CliError> {
-    if !are_zoned(session, drives) {
+    if are_zoned(session, drives) != Some(true) {
         return Ok(());
     }
     let survey = session.executor.run(raizn::survey(offer(&drives.opened)));
