@@ -210,7 +210,15 @@ class Array:
         return self.workspace.json("array", "status", *self.present())
 
     def health(self):
-        return self.status()["health"]
+        """In one word, once what a crash has left incomplete is written again."""
+        return self.settled(self.status)
+
+    def settled(self, look):
+        for _ in range(5000):
+            health = look()["health"]
+            if health != "rebuilding":
+                return health
+        raise AssertionError(f"it is rebuilding for ever: {look()}")
 
     def present(self):
         full = [os.path.join(self.workspace.folder, drive) for drive in self.drives]
@@ -218,6 +226,7 @@ class Array:
 
     def require_health(self):
         """No drive is out of service, missing or stale, as the server says, or else the drives."""
+        self.settled(lambda: self.workspace.json("array", "status", *self.drives))
         self.zoneweave("array", "status", "--check", *self.drives)
 
     def zoneweave(self, *words, code=0):
