@@ -23,7 +23,7 @@ pub mod vhost_user;
 
 pub use drives::{
     DiskNonsense, Drive, DriveError, DriveFailure, DriveInfo, DriveLoss, FileDrive, FileDriveError,
-    HeaderRepairs, NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
+    NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
 };
 pub use host::timeout::timeout;
 pub use host::{ServiceManager, Signal, Signals, entropy, unix_seconds};

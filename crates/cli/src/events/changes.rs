@@ -11,7 +11,7 @@ use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{Place, What};
 use crate::job::{Job, JobKind};
-use crate::status::{ArrayStatus, BlockVolumeStatus, HeaderStatus, Health, MemberIo, MemberStatus};
+use crate::status::{ArrayStatus, BlockVolumeStatus, Health, MemberIo, MemberStatus};
 
 /// Shares of the volume, in percent, from which on its space is told.
 const STEPS: [u8; 4] = [80, 90, 95, 99];
@@ -32,7 +32,8 @@ const PRESSURE: (f64, f64) = (4.0, 2.0);
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     health: Option<Health>,
-    members: Vec<(MemberHealth, MemberIo, HeaderStatus)>,
+    /// With whether the header of its file was overwritten.
+    members: Vec<(MemberHealth, MemberIo, bool)>,
     /// Slots whose drives were told to be stale.
     stale: Vec<u8>,
     scrub: Quarter,
@@ -80,17 +81,19 @@ impl Changes {
 
     fn look_at_members(&mut self, members: &[MemberStatus], news: &mut Vec<What>) {
         for (slot, member) in members.iter().enumerate() {
-            let Some((state, io, header)) = self.members.get(slot) else { continue };
+            let Some((state, io, header_lost)) = self.members.get(slot) else { continue };
             let place = || Place::new(slot, member.drive.as_deref().unwrap_or_default());
             if *state != member.state {
                 let reason = member.reason.clone();
                 news.push(What::Member { place: place(), state: member.state, reason });
             }
             news.extend(errors(place, io, &member.io.unwrap_or_default()));
-            news.extend(overwritten(place(), header, &member.header));
+            if member.header_lost && !header_lost {
+                news.push(What::DriveHeader { place: place() });
+            }
         }
         let seen = |member: &MemberStatus| {
-            (member.state, member.io.unwrap_or_default(), member.header.clone())
+            (member.state, member.io.unwrap_or_default(), member.header_lost)
         };
         self.members = members.iter().map(seen).collect();
     }
@@ -108,15 +111,6 @@ impl Changes {
         self.space = Some(reached.max(before.min(steps(percent.saturating_add(SLACK)))));
         (reached > before).then(|| What::Filled { percent: STEPS[reached - 1] })
     }
-}
-
-/// The header of a drive's file was overwritten, and restored or not. A drive that was opened again
-/// counts from 0.
-fn overwritten(place: Place, before: &HeaderStatus, now: &HeaderStatus) -> Option<What> {
-    if now.failure.is_some() && before.failure.is_none() {
-        return Some(What::DriveHeader { place, error: now.trouble() });
-    }
-    (now.restored > before.restored).then_some(What::DriveHeader { place, error: None })
 }
 
 /// New errors of a drive. A drive with ever more of them is told again at each doubling.

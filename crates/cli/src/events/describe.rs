@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Level, Place, What};
 use crate::format::bytes;
 use crate::job::JobPhase;
-use crate::status::Health;
+use crate::status::{HEADER_LOST, Health};
 use zoneweave_raid::log::MemberHealth;
 
 impl fmt::Display for Place {
@@ -41,7 +41,6 @@ impl What {
             },
             Self::DriveErrors { .. }
             | Self::DriveStale { .. }
-            | Self::DriveHeader { error: None, .. }
             | Self::Repaired { .. }
             | Self::SpareTaken { .. }
             | Self::ReclaimPressure { .. } => Level::Warning,
@@ -52,7 +51,7 @@ impl What {
                     Level::Warning
                 }
             }
-            Self::SpareUnusable { .. } | Self::DriveHeader { error: Some(_), .. } => Level::Error,
+            Self::SpareUnusable { .. } | Self::DriveHeader { .. } => Level::Error,
             Self::Lost { .. } => Level::Critical,
         }
     }
@@ -90,7 +89,7 @@ impl What {
             Self::Member { place, .. }
             | Self::DriveErrors { place, .. }
             | Self::DriveStale { place, .. }
-            | Self::DriveHeader { place, .. }
+            | Self::DriveHeader { place }
             | Self::Repaired { place, .. }
             | Self::Lost { place, .. }
             | Self::DriveOffline { place } => Some(place.clone()),
@@ -134,10 +133,7 @@ impl fmt::Display for What {
                 "{place}: older than the array, or with lost zones: {segments} segments lacked \
                  blocks on it, and are rewritten from the other drives"
             ),
-            Self::DriveHeader { place, error: None } => {
-                write!(f, "{place}: the header of its file was overwritten, and is restored")
-            }
-            Self::DriveHeader { place, error: Some(error) } => write!(f, "{place}: {error}"),
+            Self::DriveHeader { place } => write!(f, "{place}: {HEADER_LOST}"),
             Self::Repaired { place, bytes: size } => {
                 let size = bytes(*size);
                 write!(f, "{place}: {size} were damaged, and restored from other drives")

@@ -89,8 +89,8 @@ pub(crate) enum What {
     DriveErrors { place: Place, reads: u64, writes: u64 },
     /// A drive lacked blocks of so many segments when the server started.
     DriveStale { place: Place, segments: u32 },
-    /// The header of an emulated drive's file was overwritten: restored, unless there is an error.
-    DriveHeader { place: Place, error: Option<String> },
+    /// The header of an emulated drive's file was overwritten: it does not open again.
+    DriveHeader { place: Place },
     /// Blocks of a drive were damaged, and restored from the others: so much since then.
     Repaired { place: Place, bytes: u64 },
     /// Blocks of a drive were damaged, and are on no other: so much since then.

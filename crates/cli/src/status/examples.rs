@@ -16,7 +16,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         path: None,
         state: MemberHealth::Online,
         reason: None,
-        header: Default::default(),
+        header_lost: false,
         zones: None,
         resets_max: None,
         io: None,

@@ -12,8 +12,8 @@ use zoneweave_zoned::BLOCK_BYTES;
 use super::judge::{Facts, Verdict, judge};
 use super::lost::lost_on_record;
 use super::{
-    ArrayStatus, HeaderStatus, Health, LostRanges, MemberStatus, OtherDrive, ScrubEntry,
-    ShardStatus, ZoneCounts, losses_left,
+    ArrayStatus, Health, LostRanges, MemberStatus, OtherDrive, ScrubEntry, ShardStatus, ZoneCounts,
+    losses_left,
 };
 use crate::conditions::position_of;
 use crate::drives::space::full_disk;
@@ -143,7 +143,7 @@ pub(super) fn inactive_member(
         path: drive.map(|named| named.path.clone()),
         state: MemberHealth::of(entry.state, drive.is_some()),
         reason: (damaged > 0).then(|| format!("{damaged} damaged superblock records")),
-        header: HeaderStatus::default(),
+        header_lost: false,
         resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(&zones)),
         io: None,

@@ -6,6 +6,7 @@
 //! | all others are being rebuilt | REBUILDING | none |
 //! | an online drive lacks blocks, which are being rewritten | REBUILDING | none |
 //! | an online drive lacks blocks, and no space is free to rewrite them | DEGRADED | trim |
+//! | the header of an online drive's file was overwritten | DEGRADED | another drive for it |
 //! | a slot has no drive, and nothing is about to fill it | DEGRADED | a drive for it, at once |
 //! | a slot has no drive, and a spare, a replacement or its drive waits for it | DEGRADED | none |
 //! | a drive is missing, and has missed nothing yet | DEGRADED | bring it back |
@@ -20,7 +21,7 @@ use std::path::PathBuf;
 use zoneweave_raid::log::MemberHealth;
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::{DRIVES, Health, MemberStatus, SpareState, SpareStatus, WaitingStatus};
+use super::{DRIVES, HEADER_LOST, Health, MemberStatus, SpareState, SpareStatus, WaitingStatus};
 use crate::format::{bytes, slot_state, slots, word};
 
 /// The rebuild of an array.
@@ -132,6 +133,16 @@ impl Facts<'_> {
         })
     }
 
+    /// Online members that will not open again.
+    fn headless(&self) -> impl Iterator<Item = String> {
+        self.without_header().map(|slot| format!("slot {slot}: {HEADER_LOST}"))
+    }
+
+    fn without_header(&self) -> impl Iterator<Item = u8> {
+        let online = self.members.iter().filter(|member| member.state == MemberHealth::Online);
+        online.filter(|member| member.header_lost).map(|member| member.slot)
+    }
+
     /// The state and reason of each member that is not whole, and of spares that are no help.
     fn described(&self) -> String {
         let words = |member: &&MemberStatus| {
@@ -144,7 +155,11 @@ impl Facts<'_> {
             format!("the spare {} is unusable: {reason}", spare.shown())
         });
         let bad = bad.iter().map(words);
-        bad.chain(self.lacking()).chain(spares).collect::<Vec<_>>().join("; ")
+        bad.chain(self.headless())
+            .chain(self.lacking())
+            .chain(spares)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// The action of an array without other needs whose spares are all of no use.
@@ -182,7 +197,7 @@ impl Facts<'_> {
         let out = self.slots_in(&[MemberHealth::Failed, MemberHealth::Missing]);
         let rebuilding = self.slots_in(&[MemberHealth::Rebuilding]);
         match (&out[..], &rebuilding[..]) {
-            ([], []) => return self.only_lacking(),
+            ([], []) => return self.only_online(),
             ([], _) => return self.only_rebuilding(&rebuilding),
             _ => {}
         }
@@ -193,7 +208,15 @@ impl Facts<'_> {
         (Health::Degraded, action)
     }
 
-    fn only_lacking(&self) -> (Health, String) {
+    fn only_online(&self) -> (Health, String) {
+        if let Some(slot) = self.without_header().next() {
+            let replace = replace(slot);
+            let text = format!(
+                "replace the drive of slot {slot} before the server stops, which can still read \
+                 it: {replace} --yes-destroy"
+            );
+            return (Health::Degraded, text);
+        }
         match self.relocates {
             true => {
                 let text = format!("{NOTHING}blocks are being rewritten; do not remove a drive");

@@ -375,9 +375,9 @@ pub(crate) struct MemberStatus {
     pub path: Option<PathBuf>,
     pub state: MemberHealth,
     pub reason: Option<String>,
-    /// What became of the header of its emulated drive.
+    /// Whether the header of its emulated drive's file was overwritten: it will not open again.
     #[serde(default)]
-    pub header: HeaderStatus,
+    pub header_lost: bool,
     pub zones: Option<ZoneCounts>,
     /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
@@ -393,7 +393,7 @@ pub(crate) struct MemberStatus {
 impl MemberStatus {
     /// Whether it holds every block of its column.
     fn is_whole(&self) -> bool {
-        self.state == MemberHealth::Online && self.segments_lacking == 0
+        self.state == MemberHealth::Online && self.segments_lacking == 0 && !self.header_lost
     }
 
     /// Its drive for messages, if known.
@@ -402,25 +402,9 @@ impl MemberStatus {
     }
 }
 
-/// What became of the header of an emulated drive's file since it was opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HeaderStatus {
-    /// Times that it was overwritten, and restored by the server.
-    pub restored: u64,
-    /// Why it is overwritten still, if it is: the drive cannot be opened again.
-    pub failure: Option<String>,
-}
-
-impl HeaderStatus {
-    /// The trouble in words, if there is any.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let reason = self.failure.as_ref()?;
-        Some(format!(
-            "the header of its file was overwritten and cannot be restored, without which it does \
-             not open again: {reason}"
-        ))
-    }
-}
+/// The trouble with a drive whose header was overwritten while it was served.
+pub(crate) const HEADER_LOST: &str =
+    "the header of its file was overwritten, so that it will not open again";
 
 /// Counters of a member, from a running server.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use zoneweave_linux::{Drive, HeaderRepairs};
+use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{self, VolumeStatus};
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
@@ -12,7 +12,7 @@ use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::lost::lost_of_status;
 use super::{
-    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, HeaderStatus, Health,
+    Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, HEADER_LOST, Health,
     LaneStatus, LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus,
     ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
@@ -158,9 +158,7 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
     let failure = slot.and_then(|slot| slot.drive.failure());
-    let HeaderRepairs { restored, failure: unrestored } =
-        slot.map(|slot| slot.drive.header_repairs()).unwrap_or_default();
-    let header = HeaderStatus { restored, failure: unrestored };
+    let header_lost = slot.is_some_and(|slot| slot.drive.header_lost());
     MemberStatus {
         slot: member.slot,
         uuid: member.uuid.clone(),
@@ -169,8 +167,8 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
         state: member.state,
         reason: failure
             .or_else(|| member.reason.as_deref().map(|reason| with_error(reason, member, slot)))
-            .or_else(|| header.trouble()),
-        header,
+            .or_else(|| header_lost.then(|| HEADER_LOST.to_owned())),
+        header_lost,
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),
         segments_lacking: member.segments_lacking,

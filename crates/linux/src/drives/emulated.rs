@@ -1,7 +1,6 @@
 //! What is known of drives in files alone.
 
 use crate::drives::drive::Drive;
-use crate::drives::file::HeaderRepairs;
 
 impl Drive {
     /// The last error of a write to the file of an emulated drive, except that it has no room.
@@ -13,12 +12,13 @@ impl Drive {
         }
     }
 
-    /// What became of the header of an emulated drive's file since it was opened.
+    /// Whether the header of an emulated drive's file was overwritten since it was opened: it does
+    /// not open again.
     #[must_use]
-    pub fn header_repairs(&self) -> HeaderRepairs {
+    pub fn header_lost(&self) -> bool {
         match self {
-            Self::File(drive) => drive.header_repairs(),
-            Self::Nvme(_) | Self::Block(_) => HeaderRepairs::default(),
+            Self::File(drive) => drive.header_lost(),
+            Self::Nvme(_) | Self::Block(_) => false,
         }
     }
 }

@@ -29,7 +29,7 @@ mod zoned_block;
 
 pub use drive::Drive;
 pub use error::DriveError;
-pub use file::{DriveFailure, FileDrive, FileDriveError, HeaderRepairs};
+pub use file::{DriveFailure, FileDrive, FileDriveError};
 pub use inflight::DriveLoss;
 pub use info::DriveInfo;
 pub use nvme::{NonsenseError, NvmeDrive, NvmeDriveError};

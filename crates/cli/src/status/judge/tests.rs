@@ -10,7 +10,7 @@ fn members(states: &[MemberHealth]) -> Vec<MemberStatus> {
         path: None,
         state: *state,
         reason: None,
-        header: Default::default(),
+        header_lost: false,
         zones: None,
         resets_max: None,
         io: None,

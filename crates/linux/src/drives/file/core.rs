@@ -1,6 +1,6 @@
 //! The state of an open drive: its file, the controller, and a queue of changes for each zone.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -11,7 +11,6 @@ use zoneweave_runtime::{Gate, Handle};
 use zoneweave_zoned::{BlockCount, Geometry, Status, ZoneAddress, ZoneId, ZoneRecord};
 
 use super::error::DriveFailure;
-use super::front::Front;
 use super::open::{self, OpenFile};
 use super::sync::Syncs;
 use super::tickets::Tickets;
@@ -36,7 +35,10 @@ pub(super) struct Drive {
     pub(super) tickets: Tickets,
     pub(super) syncs: Syncs,
     pub(super) repeats: Repeats,
-    pub(super) front: Front,
+    /// The first bytes of the file when it was opened.
+    pub(super) header: Bytes,
+    /// Whether the file has another header now.
+    pub(super) header_lost: Cell<bool>,
     /// The last error of a write to the file, in words; except that it has no room.
     pub(super) write_error: RefCell<Option<String>>,
     failure: RefCell<Option<Rc<DriveFailure>>>,
@@ -91,7 +93,8 @@ impl Drive {
             tickets: Tickets::default(),
             syncs: Syncs::default(),
             repeats: Repeats::default(),
-            front: Front::new(opened.header, opened.defects),
+            header: opened.header,
+            header_lost: Cell::new(false),
             write_error: RefCell::default(),
             failure: RefCell::default(),
         }

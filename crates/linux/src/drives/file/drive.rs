@@ -16,7 +16,6 @@ use zoneweave_zoned::{
 
 use super::core::{Before, Drive};
 use super::error::{DriveFailure, FileDriveError};
-use super::front::HeaderRepairs;
 use super::open::{self, OpenFile};
 use super::zone_queue::Kind;
 use super::{timing, watch};
@@ -187,10 +186,11 @@ impl FileDrive {
         self.drive.failure()
     }
 
-    /// What became of the file's header since the drive was opened.
+    /// Whether the file's header was overwritten since the drive was opened: it does not open
+    /// again.
     #[must_use]
-    pub fn header_repairs(&self) -> HeaderRepairs {
-        self.drive.front.repairs()
+    pub fn header_lost(&self) -> bool {
+        self.drive.header_lost.get()
     }
 
     /// The last error of a write to the file, except that it has no room: commands fail with less

@@ -8,7 +8,7 @@
 //! 5. `publish`: writes the zone's record; `flush` and `sync`: `fdatasync`;
 //! 6. `timing`: delays the answer as the preset of the drive says.
 //!
-//! `watch` looks whether the file is still there, and restores a `front` that was overwritten.
+//! `watch` looks whether the file is still there, with its header.
 //!
 //! `open` creates, locks and checks drive files; their layout is
 //! [`zoneweave_emulator::media_format`].
@@ -27,11 +27,11 @@
 //! - One process at a time writes to a drive, by a lock on the file.
 //!
 //! Fault model: the file may be removed, truncated, or overwritten with another drive, which pulls
-//! the drive out. Its header may be overwritten, and is restored. The file system may fail a read
-//! (unrecovered read), or fail a write (write fault, and the zone becomes read-only). It may have
-//! no room, or the process may not write so large a file (capacity exceeded, and the write pointer
-//! stays). If it fails to write a record or to sync, nothing is certain, and the drive stops
-//! answering.
+//! the drive out. Its header may be overwritten, so that it does not open again. The file system
+//! may fail a read (unrecovered read), or fail a write (write fault, and the zone becomes
+//! read-only). It may have no room, or the process may not write so large a file (capacity
+//! exceeded, and the write pointer stays). If it fails to write a record or to sync, nothing is
+//! certain, and the drive stops answering.
 //!
 //! [`Controller`]: zoneweave_emulator::Controller
 
@@ -40,7 +40,6 @@ mod core;
 mod drive;
 mod error;
 mod flush;
-mod front;
 mod open;
 mod publish;
 mod sync;
@@ -51,5 +50,4 @@ mod zone_queue;
 
 pub use drive::FileDrive;
 pub use error::{DriveFailure, FileDriveError};
-pub use front::HeaderRepairs;
 pub(crate) use open::OpenFile;

@@ -27,8 +27,6 @@ pub(crate) struct OpenFile {
     pub(super) layout: DriveLayout,
     /// The first [`HEADER_BYTES`].
     pub(super) header: Bytes,
-    /// The list of unreadable blocks; empty if the file has none.
-    pub(super) defects: Bytes,
     pub(super) zones: ZoneSet,
     pub(super) records: Vec<StoredRecord>,
     pub(super) wear: Option<Wear>,
@@ -108,9 +106,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
     let tables = [part(layout.table(0))?, part(layout.table(1))?];
     let records = layout.decode_records([&tables[0], &tables[1]]).map_err(wrong)?;
     let wear = layout.decode_wear(&part(layout.wear_table())?, &records).map_err(wrong)?;
-    let defects = layout.defects().map(part).transpose()?;
-    let unreadable = match &defects {
-        Some(bytes) => layout.decode_defects(bytes, &records).map_err(wrong)?,
+    let unreadable = match layout.defects() {
+        Some(range) => layout.decode_defects(&part(range)?, &records).map_err(wrong)?,
         None => Vec::new(),
     };
     let unreadable = unreadable.into_iter().map(|defect| defect.at).collect();
@@ -124,8 +121,8 @@ pub(super) fn open(path: &Path, access: Access) -> Result<OpenFile, FileDriveErr
         }
     }
     let path = path.to_owned();
-    let (header, defects) = (header.into(), defects.unwrap_or_default().into());
-    Ok(OpenFile { file, path, access, layout, header, defects, zones, records, wear, unreadable })
+    let header = header.into();
+    Ok(OpenFile { file, path, access, layout, header, zones, records, wear, unreadable })
 }
 
 /// Opens regular files only: opening a pipe would wait for its other end for ever.

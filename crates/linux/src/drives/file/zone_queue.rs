@@ -125,11 +125,6 @@ impl ZoneQueue {
         self.published
     }
 
-    /// The record in the file, and its sequence number.
-    pub(super) fn stored(&self) -> (ZoneRecord, u64) {
-        (self.published, self.sequence)
-    }
-
     /// The latest entry, if any is left.
     pub(super) fn latest(&self) -> Option<EntryId> {
         self.entries.back().map(|entry| entry.id)

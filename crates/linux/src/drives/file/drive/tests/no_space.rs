@@ -1,11 +1,7 @@
 //! A disk that is full, where the machine lets the tests mount a small one.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
 use std::path::Path;
 use std::process::Command as Process;
-
-use rustix::fs::{FallocateFlags, fallocate};
 
 use super::*;
 
@@ -74,35 +70,4 @@ fn a_full_disk_costs_the_write_but_neither_zone_nor_drive() {
         write(lost.zone.0, 32, 3).await.unwrap();
         drive.flush().await.unwrap();
     });
-}
-
-/// The data of the drive are whole, and giving it up would cost the redundancy at once.
-#[test]
-fn a_header_that_finds_no_room_is_restored_later() {
-    let Some(disk) = SmallDisk::new() else {
-        eprintln!("SKIPPED: MOUNTING A SMALL FILE SYSTEM NEEDS ROOT");
-        return;
-    };
-    let bench = Bench::new();
-    let path = disk.path().join("drive");
-    FileDrive::create(&path, Geometry::new(8, BlockCount(64)), UUID).unwrap();
-    let drive = FileDrive::open(&bench.ring, &bench.executor.handle(), &path).unwrap();
-    let file = OpenOptions::new().read(true).write(true).open(&path).unwrap();
-    let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    fallocate(&file, hole, 0, 4096).unwrap();
-    let filler = disk.path().join("filler");
-    let mut full = File::create(&filler).unwrap();
-    while full.write_all(&[1; 4096]).is_ok() {}
-    bench.run(async {
-        drive.drive.look_at_front().await;
-        let repairs = drive.header_repairs();
-        assert!(repairs.failure.is_some() && repairs.restored == 0, "{repairs:?}");
-        assert!(drive.failure().is_none());
-        fs::remove_file(&filler).unwrap();
-        drop(full);
-        drive.drive.look_at_front().await;
-        let repairs = drive.header_repairs();
-        assert!(repairs.failure.is_none() && repairs.restored >= 1, "{repairs:?}");
-    });
-    FileDrive::inspect(&path).unwrap();
 }
