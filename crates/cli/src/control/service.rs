@@ -284,13 +284,8 @@ impl Service {
     /// The error of a rebuild of these slots that went on, with the reason that the drive knows.
     fn explained(&self, error: ReplaceError, slots: &[usize]) -> CliError {
         let status = self.told_status();
-        let is_lost = |slot: &&usize| {
-            status.members.get(**slot).is_some_and(|member| !member.state.is_in_service())
-        };
-        let slot = slots.iter().find(is_lost).or(slots.first()).copied().unwrap_or_default();
-        let named = status.members.get(slot).and_then(|member| self.slots.of(member));
-        match named {
-            Some(named) => explained(error, slot, &named, &status),
+        match self.slots.of_failed(&status.members, slots) {
+            Some((slot, named)) => explained(error, slot, &named, &status),
             None => error.into(),
         }
     }

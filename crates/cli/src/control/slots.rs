@@ -77,6 +77,18 @@ impl Slots {
         slots.iter().find(|slot| slot.uuid == member.uuid).map(|slot| slot.named.clone())
     }
 
+    /// The slot of a rebuild that has failed, with its drive: the first one out of service.
+    pub(super) fn of_failed(
+        &self,
+        members: &[MemberStatus],
+        rebuilt: &[usize],
+    ) -> Option<(usize, NamedDrive)> {
+        let is_lost =
+            |slot: &&usize| members.get(**slot).is_some_and(|member| !member.state.is_in_service());
+        let slot = *rebuilt.iter().find(is_lost).or(rebuilt.first())?;
+        Some((slot, self.of(members.get(slot)?)?))
+    }
+
     /// The drives of the members for the status, without their zones.
     pub(super) fn drives(&self, members: &[MemberStatus]) -> Vec<Option<SlotDrive>> {
         let shown =

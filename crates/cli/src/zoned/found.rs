@@ -85,15 +85,14 @@ impl Found {
 /// # Errors
 /// If no drive can be opened, or if the array's valid history cannot be determined.
 pub(crate) fn find(session: &Session, paths: &[PathBuf]) -> Result<Option<Found>, CliError> {
-    let mut drives = session.open_some(paths, Access::Look)?;
-    let mut zoned = are_zoned(session, &drives);
-    for _ in 1..LOOKS {
-        if zoned.is_some() {
-            break;
+    let mut looks = 1..LOOKS;
+    let (drives, zoned) = loop {
+        let drives = session.open_some(paths, Access::Look)?;
+        let zoned = are_zoned(session, &drives);
+        if zoned.is_some() || looks.next().is_none() {
+            break (drives, zoned);
         }
-        drives = session.open_some(paths, Access::Look)?;
-        zoned = are_zoned(session, &drives);
-    }
+    };
     if zoned != Some(true) {
         return Ok(None);
     }

@@ -2,17 +2,15 @@
 
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use zoneweave_check::{Finding, Options, Report, check};
-use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_raid::log::{AssemblyError, OpenError};
 use zoneweave_zoned::ZonedDevice;
 
-use crate::control::socket_of;
+use crate::control::{self, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::findings::{collected, exit_of, list};
@@ -102,14 +100,7 @@ fn refuse_served(contact: Contact, name: &str) -> Result<(), CliError> {
 /// Refuses drives that another process has, and that could not be locked as this user may only read
 /// them.
 fn refuse_locked(unlocked: &[PathBuf], array: Option<ArrayUuid>) -> Result<(), CliError> {
-    let locked = unlocked.iter().find(|path| Drive::is_locked(path, Duration::ZERO));
-    match (locked, array) {
-        (Some(path), Some(array)) => {
-            let problem = format!("{} is in use by another process", path.display());
-            Err(CliError::NoServer { problem, socket: socket_of(array) })
-        }
-        _ => Ok(()),
-    }
+    array.map_or(Ok(()), |array| control::refuse_locked(unlocked, &socket_of(array)))
 }
 
 /// Refuses to report data as lost only because its drives were not named. If every slot's drive

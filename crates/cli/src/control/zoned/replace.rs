@@ -168,14 +168,9 @@ impl ZonedService {
 
     /// The error of a rebuild of these slots that went on, with the reason that the drive knows.
     pub(super) fn explained_rebuild(&self, error: RebuildError, slots: &[usize]) -> CliError {
-        let members = self.members();
-        let is_lost =
-            |slot: &&usize| members.get(**slot).is_some_and(|member| !member.state.is_in_service());
-        let slot = slots.iter().find(is_lost).or(slots.first()).copied().unwrap_or_default();
-        let named = members.get(slot).and_then(|member| self.slots.of(member));
         let error = ReplaceError::from(error);
-        match named {
-            Some(named) => self.explained(error, slot, &named),
+        match self.slots.of_failed(&self.members(), slots) {
+            Some((slot, named)) => self.explained(error, slot, &named),
             None => error.into(),
         }
     }
