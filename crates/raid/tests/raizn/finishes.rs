@@ -10,6 +10,7 @@ use zoneweave_zoned::{
 };
 
 use super::drives::{FIRST_COLUMN, UNIT, create_on, drives, drives_with, executor, start, write};
+use super::logs::with_volume;
 use crate::support::life::assert_hit;
 
 /// A member's zone has one block behind its column.
@@ -75,27 +76,32 @@ fn a_member_that_finds_fault_with_the_command_is_not_evicted() {
     }
 }
 
+/// Runs something on a volume of drives that have no active zone to spare.
+fn on_short_drives(work: impl AsyncFnOnce(&[RamDrive], &Volume)) -> Vec<RamDrive> {
+    let drives = drives_with(OobKind::Separate, CAPACITY, 7);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(create_on(&drives, &handle, UNIT));
+    drop(executor);
+    with_volume(&drives, async |volume| work(&drives, volume).await);
+    drives
+}
+
 /// Drives that reject every finish kept an active zone for each filled zone, until opens were
 /// refused and writes evicted more of them than the redundancy covers.
 #[test]
 fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
-    let drives = drives_with(OobKind::Separate, CAPACITY, 7);
-    let executor = executor();
-    let handle = executor.handle();
-    executor.run(async {
-        create_on(&drives, &handle, UNIT).await;
-        let volume = start(&drives, &handle).await;
-        for drive in &drives {
+    on_short_drives(async |drives, volume| {
+        for drive in drives {
             let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish)).always();
             drive.inject(finish, FaultAction::Fail(Status::InvalidField));
         }
-        fill(&volume).await;
+        fill(volume).await;
         let members = volume.status().members;
         assert_eq!(members.iter().filter(|member| !member.online).count(), 1, "as many as covered");
         let left: Vec<_> = members.iter().filter(|member| member.online).collect();
         assert!(left.iter().all(|member| member.zones_unfinished > 0 && member.errors.write > 0));
         assert_eq!(volume.status().stopped, None);
-        volume.close().await;
     });
     assert_hit(&[Mark::ZoneLeftActive, Mark::ZonedShortOfActive]);
 }
@@ -103,18 +109,12 @@ fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
 /// Such drives have no active zone to spare, so their first rejection puts the member at stake.
 #[test]
 fn a_member_that_rejects_one_finish_stays_although_the_volume_needs_the_zone() {
-    let drives = drives_with(OobKind::Separate, CAPACITY, 7);
-    let executor = executor();
-    let handle = executor.handle();
-    executor.run(async {
-        create_on(&drives, &handle, UNIT).await;
-        let volume = start(&drives, &handle).await;
+    let drives = on_short_drives(async |drives, volume| {
         let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish));
         drives[0].inject(finish, FaultAction::Fail(Status::InvalidField));
-        fill(&volume).await;
+        fill(volume).await;
         let member = volume.status().members.swap_remove(0);
         assert_eq!((member.online, member.zones_unfinished), (true, 0));
-        volume.close().await;
     });
     assert_eq!(drives[0].zone(ZoneId(FIRST_COLUMN)).state, ZoneState::Full);
     assert_hit(&[Mark::ZonedShortOfActive]);
