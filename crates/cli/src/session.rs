@@ -125,8 +125,8 @@ impl Session {
         open_some(paths, |path| self.open(path, access))
     }
 
-    /// Opens the drives that can be opened, for exclusive use; those that this user may not write,
-    /// to read them. Returns the paths of these too: they are not locked.
+    /// Opens the drives that can be opened, for exclusive use. Drives that this user may not write
+    /// are opened to be read. Returns the paths of these too: they are not locked.
     ///
     /// # Errors
     /// As [`Session::open_some`].

@@ -31,7 +31,7 @@ pub struct ZoneContents {
     /// Whether the zone is finished, or written to its end.
     pub is_full: bool,
     /// The blocks, if the options ask for them, up to the last one of which a drive holds
-    /// something. Those that cannot be read are zeros.
+    /// something. Unreadable ones are zeros.
     pub data: Vec<Bytes>,
 }
 

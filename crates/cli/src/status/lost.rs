@@ -86,8 +86,8 @@ pub(super) fn lost_on_record(faults: &Faults) -> u64 {
     lost_blocks(found, faults.lost.iter().map(|range| range.blocks), faults.joined)
 }
 
-/// Number of lost blocks: of those that were found on drives, and of those listed. Of joined ranges
-/// not all blocks are lost, and what was found is closer.
+/// Number of lost blocks, from the blocks found on drives and the listed ones. Of joined ranges not
+/// all blocks are lost, and the found ones come closer.
 fn lost_blocks(
     found: impl Iterator<Item = u64>,
     listed: impl Iterator<Item = u64>,

@@ -746,7 +746,7 @@ marks! {
     ZonedFinishRefused = "zoned.finish_refused",
     /// Zoned volume: a drive finds fault with the command to finish a zone, which stays active.
     ZoneLeftActive = "zoned.zone_left_active",
-    /// Zoned volume: the zones that a drive leaves active are those that the volume needs.
+    /// Zoned volume: a drive leaves zones active that the volume needs.
     ZonedShortOfActive = "zoned.short_of_active",
     /// Zoned volume: a start finishes the columns of a zone that is finished on record.
     ZonedFinishRepeated = "zoned.finish_repeated",

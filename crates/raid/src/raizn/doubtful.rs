@@ -37,7 +37,7 @@ impl DoubtfulPlaces {
         !std::mem::replace(&mut self.judging, true)
     }
 
-    /// The next place of those that still matter; `None` ends the task.
+    /// The next place that still matters; `None` ends the task.
     pub(crate) fn next(&mut self, matters: impl Fn(&Doubtful) -> bool) -> Option<Doubtful> {
         assert!(self.judging, "no task judges places");
         self.waiting.retain(matters);

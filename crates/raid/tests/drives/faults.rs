@@ -291,8 +291,8 @@ fn slow_reads(array: &Array, drive: usize, zones: Range<u32>, delay: Nanos) {
     }
 }
 
-/// A loss that was found while the order waited for the superblocks was forgotten with those that
-/// were listed before, and not read.
+/// A loss that was found while the order waited for the superblocks was forgotten with the listed
+/// ones, and not read.
 #[test]
 fn a_loss_that_is_found_while_the_list_is_cleared_stays_listed() {
     let array = alone();

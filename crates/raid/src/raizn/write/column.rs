@@ -207,7 +207,7 @@ impl Core {
         }
     }
 
-    /// Whether the zones that a member leaves active are some of those that the volume needs.
+    /// Whether the volume needs zones that a member leaves active.
     fn is_short_of_active(&self, column: Column, device: &Rc<dyn ZonedDevice>) -> bool {
         let state = self.state.borrow();
         // Open ones do not count: a controller closes them for others.

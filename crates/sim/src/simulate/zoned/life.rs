@@ -56,7 +56,7 @@ pub(super) fn live(harness: &Rc<ZonedHarness>, life: &Life) {
     let started = volume.take().is_some();
     stop(&harness.base, life, &away, Ended { by_itself: ended == Some(End::InOrder), started });
     if started {
-        // Those that have missed a write are out.
+        // Members that have missed a write are out.
         harness.base.drives.borrow_mut().leave_out(&BTreeSet::new());
     }
     drop(executor);

@@ -22,7 +22,7 @@ const COLUMNS: [Column; 7] = [
     ("DRIVE", 4),
 ];
 
-/// The table in so many lines. If the drives do not fit, those that are not online come first.
+/// The table in so many lines. If the drives do not fit, drives out of service come first.
 pub(super) fn table(
     status: &ArrayStatus,
     rates: Option<&ArrayRates>,

@@ -60,7 +60,7 @@ pub(super) fn draw(state: &State, look: &Look, now: Instant, buffer: &mut Buffer
     plain::adapt(buffer, look);
 }
 
-/// The lines of a frame; those that do not fit are not shown.
+/// The lines of a frame that fit.
 fn lines(state: &State, look: &Look, now: Instant, area: Rect) -> Vec<Line<'static>> {
     let (columns, height) = (usize::from(area.width), usize::from(area.height));
     let shown = state.shown();
