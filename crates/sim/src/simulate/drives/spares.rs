@@ -38,6 +38,14 @@ impl Drives {
         self.out.insert(slot);
     }
 
+    /// A drive that was put back has become another member. It is a former one if a spare was
+    /// assigned to its slot meanwhile, and failed.
+    pub(crate) fn renumber(&mut self, old: u64, new: u64) {
+        let mut drives = self.in_slots.iter_mut().chain(&mut self.former);
+        let drive = drives.find(|drive| drive.number == old);
+        drive.expect("a drive that was put back is kept").number = new;
+    }
+
     /// It is recorded that a spare has become a working member.
     pub(crate) fn confirm_spare(&mut self, slot: usize) {
         self.out.remove(&slot);

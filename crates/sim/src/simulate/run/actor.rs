@@ -201,18 +201,19 @@ pub(crate) async fn replace(harness: &Rc<Harness>, volume: &Volume, handle: &Han
 
 /// Puts the drive of a slot back with what it has.
 async fn readd(harness: &Rc<Harness>, volume: &Volume, handle: &Handle, slot: usize) {
-    let (device, number) = {
+    let (device, old, number) = {
         let mut drives = harness.drives.borrow_mut();
         drives.plug_in(slot);
         drives.begin_replacing(slot);
-        (attach(&drives.in_slots[slot].ram, handle), drives.number())
+        let drive = &drives.in_slots[slot];
+        (attach(&drive.ram, handle), drive.number, drives.number())
     };
     let uuid = harness.member(number);
     let result = volume.readd(slot, device, uuid).await;
     let mut drives = harness.drives.borrow_mut();
     drives.end_replacing(slot);
     if volume.status().members[slot].uuid == uuid.to_string() {
-        drives.in_slots[slot].number = number;
+        drives.renumber(old, number);
     }
     drop(drives);
     harness.count(|tally| tally.readded += u64::from(result.is_ok()));
