@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::Shutdown;
 use slab::Slab;
 use zoneweave_runtime::{Gate, Handle, JoinHandle, Nanos, Permit, Semaphore};
@@ -206,6 +207,19 @@ impl Clients {
         }
     }
 
+    /// Waits until the connections of clients that have left are over, but no longer than a
+    /// shutdown waits: what such a client holds is free then. A killed process has left once its
+    /// parent knows of its end.
+    pub async fn leavers_gone(&self) {
+        let gone = async {
+            while self.open.borrow().iter().any(|(_, socket)| has_left(socket)) {
+                self.changed.wait().await;
+            }
+        };
+        // The requests of two leavers may wait for each other here: hence the limit.
+        timeout(&self.handle, self.limits.shutdown_time, gone).await;
+    }
+
     async fn all_gone(&self) {
         while !self.open.borrow().is_empty() {
             self.changed.wait().await;
@@ -238,4 +252,12 @@ impl Clients {
             self.shut_all(Shutdown::Both);
         }
     }
+}
+
+/// Whether the other end of a socket is closed, even if requests of it are still to be read.
+fn has_left(socket: &Descriptor) -> bool {
+    let mut polled = [PollFd::new(socket, PollFlags::empty())];
+    // Interrupted, it counts as connected: a request is refused as if it came a moment earlier.
+    let left = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok();
+    left && polled[0].revents().contains(PollFlags::HUP)
 }

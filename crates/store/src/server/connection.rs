@@ -102,7 +102,7 @@ async fn read_requests(
     output: &Rc<Output>,
     budget: &Semaphore,
 ) -> Result<(), Broken> {
-    let session = Rc::new(Session::new(shared.store.clone()));
+    let session = Rc::new(Session::new(shared));
     while !shared.clients.is_closing() {
         let Some((header, request)) = receive(input).await? else { return Ok(()) };
         shared.requests.set(shared.requests.get() + 1);

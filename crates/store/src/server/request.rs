@@ -1,10 +1,13 @@
 //! One request: run on the store, turned into a reply.
 
+use std::rc::Rc;
+
 use bytes::Bytes;
 use serde::Serialize;
-use zoneweave_filestore::{FileReader, FileStore, FileWriter, Metadata};
+use zoneweave_filestore::{FileReader, FileStore, FileWriter, Metadata, StoreError};
+use zoneweave_linux::stream::Clients;
 
-use super::FILES_MAX;
+use super::{FILES_MAX, Shared};
 use crate::failure::{Code, Failure};
 use crate::table::Table;
 use crate::wire::{
@@ -14,13 +17,27 @@ use crate::wire::{
 /// The store and the open files of a connection.
 pub(super) struct Session {
     store: FileStore,
+    clients: Rc<Clients>,
     writers: Table<FileWriter>,
     readers: Table<FileReader>,
 }
 
 impl Session {
-    pub(super) fn new(store: FileStore) -> Self {
-        Self { store, writers: Table::default(), readers: Table::default() }
+    pub(super) fn new(shared: &Shared) -> Self {
+        let (store, clients) = (shared.store.clone(), shared.clients.clone());
+        Self { store, clients, writers: Table::default(), readers: Table::default() }
+    }
+
+    /// Opens a file to append to it. If it has a writer, that may be of a client that has left:
+    /// whoever ends a process finds its files free, as with locks of the kernel.
+    async fn append_to(&self, path: &str) -> Result<FileWriter, StoreError> {
+        match self.store.append_to(path).await {
+            Err(StoreError::Busy { .. }) => {
+                self.clients.leavers_gone().await;
+                self.store.append_to(path).await
+            }
+            opened => opened,
+        }
     }
 
     /// Refuses one more open file than there may be.
@@ -98,7 +115,7 @@ async fn handle(session: &Session, request: Request) -> Result<Reply, Failure> {
         }
         Request::AppendTo { path } => {
             session.check_files()?;
-            let writer = store.append_to(&path).await?;
+            let writer = session.append_to(&path).await?;
             Ok(Reply::Opened { file: FileNumber(session.writers.add(writer)) })
         }
         Request::OpenFile { path } => {

@@ -169,6 +169,30 @@ fn files_of_a_client_that_vanishes_are_closed() {
 }
 
 #[test]
+fn files_of_a_client_that_has_left_are_free_at_once() {
+    let served = Served::new();
+    let other = served.executor.run(async {
+        drop(served.own.create("/file", Hints::default()).await.unwrap());
+        served.client().await
+    });
+    let before = served.status().requests;
+    let mut stranger = UnixStream::connect(&served.socket).unwrap();
+    let open = Request::AppendTo { path: "/file".to_owned() };
+    let greet = framed(0, &Request::Greet { version: VERSION }, b"");
+    stranger.write_all(&[greet, framed(1, &open, b"")].concat()).unwrap();
+    served.until(|served| served.status().requests > before);
+    // Its requests are in flight when it goes; the socket takes them all.
+    let file = crate::wire::FileNumber(0);
+    for tag in (2..18).step_by(2) {
+        let append = framed(tag, &Request::Append { file }, &[7; 4096]);
+        let sync = framed(tag + 1, &Request::Sync { file }, b"");
+        stranger.write_all(&[append, sync].concat()).unwrap();
+    }
+    drop(stranger);
+    served.executor.run(async { other.append_to("/file").await.unwrap() });
+}
+
+#[test]
 fn a_shutdown_ends_calls_and_later_ones_fail() {
     let mut served = Served::new();
     let server = served.server.take().unwrap();
