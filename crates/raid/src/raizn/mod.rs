@@ -8,7 +8,7 @@
 //! 2. `layout` is the arithmetic mapping of logical zones to columns; `stripe` holds stripes that
 //!    are not complete on media, and computes parity.
 //! 3. `write/` writes columns and parity; `parity_log` is the log of parity that has no place yet.
-//! 4. `read` verifies blocks and reconstructs lost ones.
+//! 4. `read/` verifies blocks and reconstructs lost ones.
 //! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
 //!    it its columns.
 //! 6. `scrub/` reads everything and compares parity; its `relocate` moves damaged blocks to the
