@@ -5,8 +5,10 @@
 //! writes include the column. A record of the zones that have it makes a rebuild go on after a
 //! restart; a zone that was being copied is copied again.
 
+use std::ops::Range;
 use std::rc::Rc;
 
+use futures_util::future::join_all;
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress, completion};
 
 use crate::array::health::Members;
@@ -23,8 +25,15 @@ use crate::raizn::write::column::write_pointer;
 use crate::raizn::zone::{Joining, Operation, Pending};
 use crate::scheme::{Column, ColumnSet};
 
-/// Stripes copied at a time.
-const STRIPES_AT_A_TIME: u32 = 16;
+/// Blocks of a column that are copied at a time: 1 MiB.
+const BATCH_BLOCKS: u32 = 256;
+
+/// Batches of a small column: a reset waits for one.
+const BATCHES_LEAST: u32 = 8;
+
+/// Blocks of a column that are read at once, as far as they fill stripe units: 128 KiB, which is
+/// the longest command of some drives. If such a read fails, its blocks are read one by one.
+const PIECE_BLOCKS: u32 = 32;
 
 impl RebuildUnits for Core {
     type Unit = u32;
@@ -91,8 +100,7 @@ impl Core {
             if joining.copied >= end {
                 break;
             }
-            let most = self.layout.unit() * STRIPES_AT_A_TIME;
-            let until = end.min(joining.copied + most);
+            let until = end.min(joining.copied + self.batch_blocks());
             if !self.copy_column(zone, &mut joining, until).await {
                 return;
             }
@@ -154,26 +162,30 @@ impl Core {
         written
     }
 
-    /// The blocks that belong to places of a lost column.
+    /// Blocks of a column that are copied at a time.
+    fn batch_blocks(&self) -> u32 {
+        self.in_units(BATCH_BLOCKS.min(self.layout.column_blocks() / BATCHES_LEAST))
+    }
+
+    /// As many blocks of a column as fill stripe units, at least one.
+    fn in_units(&self, blocks: u32) -> u32 {
+        let unit = self.layout.unit();
+        (blocks / unit).max(1) * unit
+    }
+
+    /// The blocks that belong to places of a lost column; `None` if some of them cannot be
+    /// reconstructed.
     async fn rebuilt_blocks(
         self: &Rc<Self>,
         zone: u32,
         column: Column,
-        places: std::ops::Range<u32>,
+        places: Range<u32>,
     ) -> Option<Vec<Block>> {
-        let layout = &self.layout;
-        let mut blocks = Vec::new();
-        let mut at = places.start;
-        while at < places.end {
-            let stripe = layout.stripe_at(at);
-            let row = layout.row_start(stripe);
-            let end = places.end.min(row + layout.unit());
-            let role = layout.role_of(zone, stripe, column);
-            let rebuilt = self.reconstruct(zone, stripe, role, at - row..end - row).await;
-            blocks.extend(rebuilt.into_iter().collect::<Option<Vec<_>>>()?);
-            at = end;
-        }
-        Some(blocks)
+        let piece = self.in_units(PIECE_BLOCKS);
+        let starts = places.clone().step_by(piece as usize);
+        let pieces = starts
+            .map(|start| self.reconstruct(zone, column, start..places.end.min(start + piece)));
+        join_all(pieces).await.into_iter().flatten().collect()
     }
 
     /// Completes the column of a zone without commands in flight, and enters it.
@@ -193,8 +205,16 @@ impl Core {
             (logical.completed, logical.record.finished.is_some())
         };
         let end = self.column_end_of(zone, column, completed, finished);
-        if joining.copied < end && !self.copy_column(zone, &mut joining, end).await {
-            return Err(Status::Aborted);
+        // Complete stripes are read from the drives, and the last one may be in memory.
+        let complete = self.layout.row_start(self.layout.stripe_of(completed));
+        assert!(complete <= end, "{column}: complete stripes end at {complete}, not {end}");
+        for end in [complete, end] {
+            while joining.copied < end {
+                let until = end.min(joining.copied + self.batch_blocks());
+                if !self.copy_column(zone, &mut joining, until).await {
+                    return Err(Status::Aborted);
+                }
+            }
         }
         self.log_partial_parity(zone, column).await;
         if finished {

@@ -101,8 +101,8 @@ impl Core {
             return Ok(found.into_iter().flatten().collect());
         }
         mark(Mark::ZonedReadDecoded);
-        let within = place.within..place.within + length;
-        let rebuilt = self.reconstruct(zone, place.stripe, place.role, within).await;
+        let places = place.at..place.at + length;
+        let rebuilt = self.reconstruct(zone, place.column, places).await;
         let mut blocks = Vec::with_capacity(found.len());
         for (at, (found, rebuilt)) in (place.at..).zip(found.into_iter().zip(rebuilt)) {
             match found.or(rebuilt) {

@@ -13,67 +13,94 @@ use crate::array::format::config::Checksums;
 use crate::raizn::core::Core;
 use crate::raizn::format::metadata::data_sum;
 use crate::raizn::stripe::Block;
-use crate::scheme::{Role, StripeId};
+use crate::scheme::{Column, Role, StripeId};
+
+/// A unit of a stripe of which blocks are wanted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WantedUnit {
+    pub(crate) zone: u32,
+    pub(crate) stripe: StripeId,
+    pub(crate) role: Role,
+    /// Blocks of the stripe that are written: parity counts zeros behind them.
+    pub(crate) rest: u32,
+}
 
 impl Core {
-    /// Reconstructs blocks of a unit from the other columns. `None` for blocks of which too many
+    /// Reconstructs blocks of a column from the other columns. `None` for blocks of which too many
     /// others are lost.
     pub(crate) async fn reconstruct(
         self: &Rc<Self>,
         zone: u32,
-        stripe: StripeId,
-        wanted: Role,
-        within: Range<u32>,
+        column: Column,
+        places: Range<u32>,
     ) -> Vec<Option<Block>> {
         let layout = &self.layout;
-        if let Some(blocks) = self.buffered(zone, stripe, wanted, within.clone()) {
+        if let Some(blocks) = self.buffered(zone, column, places.clone()) {
             return blocks.into_iter().map(Some).collect();
         }
         let completed = self.state.borrow().logical[zone as usize].completed;
-        let rest = completed.saturating_sub(layout.stripe_start(stripe));
-        let at = layout.row_start(stripe) + within.start;
-        let count = within.end - within.start;
-        let roles = || (0..layout.scheme().columns()).map(Role::of);
-        let reads = roles().map(|role| async move {
-            if role == wanted {
-                return Vec::new();
+        let (start, count) = (places.start, places.end - places.start);
+        let reads = layout.scheme().iter().map(|other| async move {
+            match other == column {
+                true => Vec::new(),
+                false => self.fetch(zone, other, start, count).await,
             }
-            self.fetch(zone, layout.column_of(zone, stripe, role), at, count).await
         });
         let read = join_all(reads).await;
-        let zeros = zero_blocks(BlockCount(1));
-        let mut blocks = Vec::with_capacity(count as usize);
-        for (index, within) in within.enumerate() {
-            let chunks: Vec<Option<Block>> = roles()
-                .zip(&read)
-                .map(|(role, read)| {
-                    let is_data = layout.scheme().is_data(role);
-                    if is_data && layout.in_stripe(role, within) >= rest {
-                        return (role != wanted).then(|| Block { data: zeros.clone(), sum: 0 });
-                    }
-                    read.get(index).cloned().flatten()
-                })
-                .collect();
-            let rebuilt = self.decode(&chunks, wanted);
-            blocks.push(rebuilt.filter(|block| self.is_right(zone, stripe, wanted, within, block)));
-        }
-        blocks
+        let rebuilt = places.map(|at| {
+            let stripe = layout.stripe_at(at);
+            let role = layout.role_of(zone, stripe, column);
+            let rest = completed.saturating_sub(layout.stripe_start(stripe));
+            let there = |role: Role| {
+                let other = layout.column_of(zone, stripe, role);
+                read[other.index()].get((at - start) as usize).cloned().flatten()
+            };
+            let wanted = WantedUnit { zone, stripe, role, rest };
+            self.rebuild_block(wanted, at - layout.row_start(stripe), there)
+        });
+        rebuilt.collect()
     }
 
-    /// Blocks of a unit from the stripe's buffer, if its data is in memory.
-    fn buffered(
+    /// Reconstructs a block of a unit. `there` is the block of another unit at the same place, if
+    /// it was read.
+    pub(crate) fn rebuild_block(
         &self,
-        zone: u32,
-        stripe: StripeId,
-        role: Role,
-        within: Range<u32>,
-    ) -> Option<Vec<Block>> {
-        if !self.layout.scheme().is_data(role) {
-            return None;
-        }
+        wanted: WantedUnit,
+        within: u32,
+        there: impl Fn(Role) -> Option<Block>,
+    ) -> Option<Block> {
+        let layout = &self.layout;
+        let WantedUnit { zone, stripe, role: wanted, rest } = wanted;
+        let is_behind =
+            |role: Role| layout.scheme().is_data(role) && layout.in_stripe(role, within) >= rest;
+        let zeros = || Block { data: zero_blocks(BlockCount(1)), sum: 0 };
+        let roles = (0..layout.scheme().columns()).map(Role::of);
+        let chunks: Vec<Option<Block>> = roles
+            .map(|role| match role {
+                _ if role == wanted => None,
+                _ if is_behind(role) => Some(zeros()),
+                _ => there(role),
+            })
+            .collect();
+        let rebuilt = self.decode(&chunks, wanted);
+        rebuilt.filter(|block| self.is_right(zone, stripe, wanted, within, block))
+    }
+
+    /// Blocks of a column from the buffers of their stripes, if they are data in memory.
+    fn buffered(&self, zone: u32, column: Column, places: Range<u32>) -> Option<Vec<Block>> {
+        let layout = &self.layout;
         let state = self.state.borrow();
-        let buffer = state.logical[zone as usize].stripe(stripe)?;
-        within.map(|within| buffer.block(self.layout.in_stripe(role, within)).cloned()).collect()
+        let logical = &state.logical[zone as usize];
+        let blocks = places.map(|at| {
+            let stripe = layout.stripe_at(at);
+            let role = layout.role_of(zone, stripe, column);
+            if !layout.scheme().is_data(role) {
+                return None;
+            }
+            let number = layout.in_stripe(role, at - layout.row_start(stripe));
+            logical.stripe(stripe)?.block(number).cloned()
+        });
+        blocks.collect()
     }
 
     /// Computes the block of one role from those of others.

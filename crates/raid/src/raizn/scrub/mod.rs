@@ -364,12 +364,8 @@ impl Core {
 
     /// A block of a column, from the others; a failed read of these is repeated.
     async fn rebuilt(self: &Rc<Self>, zone: u32, column: Column, at: u32) -> Option<Block> {
-        let layout = &self.layout;
-        let stripe = layout.stripe_at(at);
-        let role = layout.role_of(zone, stripe, column);
-        let within = at - layout.row_start(stripe);
         for _ in 0..2 {
-            let rebuilt = self.reconstruct(zone, stripe, role, within..within + 1).await;
+            let rebuilt = self.reconstruct(zone, column, at..at + 1).await;
             if let Some(Some(block)) = rebuilt.into_iter().next() {
                 return Some(block);
             }
