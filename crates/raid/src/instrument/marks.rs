@@ -802,6 +802,13 @@ marks! {
     ZonedLostForgotten = "zoned.lost_forgotten",
     /// Zoned volume: a scrub finds parity that differs.
     ZonedScrubMismatch = "zoned.scrub_mismatch",
+    /// Zoned volume: a rebuild has read a batch of a column while it wrote the one before.
+    ZonedBatchAhead = "zoned.batch_ahead",
+    /// Zoned volume: a rebuild cannot reconstruct a batch that it reads ahead.
+    ZonedAheadFailed = "zoned.ahead_failed",
+    /// Zoned volume: a rebuild drops a batch that it has read ahead, as its zone is reset or the
+    /// volume ends.
+    ZonedBatchDropped = "zoned.batch_dropped",
     /// Zoned volume: the column of a rebuilt member is complete.
     ZonedColumnJoined = "zoned.column_joined",
     /// Zoned volume: a start continues a rebuild some of whose columns are copied.

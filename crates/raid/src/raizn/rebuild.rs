@@ -1,21 +1,24 @@
 //! Rebuilds the columns of a replaced member, zone by zone, active zones first (RAIZN §4.2).
 //!
-//! Complete stripes are copied while users write. Then the zone is held, in the order of its
-//! commands, for the rest: blocks of its partial stripe, and their parity in the log. From then on
-//! writes include the column. A record of the zones that have it makes a rebuild go on after a
-//! restart; a zone that was being copied is copied again.
+//! Complete stripes are copied while users write, batch by batch. A batch is read from the other
+//! columns while the one before is written: memory holds two of them at most, and what the other
+//! columns have of one. Then the zone is held, in the order of its commands, for the rest: blocks
+//! of its partial stripe, and their parity in the log. From then on writes include the column. A
+//! record of the zones that have it makes a rebuild go on after a restart; a zone that was being
+//! copied is copied again.
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress, completion};
 
+use crate::array::format::numbers::Generation;
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
-use crate::array::repair::rebuild::{RebuildState, RebuildUnits, throttle};
+use crate::array::repair::rebuild::{RebuildState, RebuildUnits, throttle, throttle_while};
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::ZonedBody;
 use crate::raizn::layout::Layout;
@@ -34,6 +37,29 @@ const BATCHES_LEAST: u32 = 8;
 /// Blocks of a column that are read at once, as far as they fill stripe units: 128 KiB, which is
 /// the longest command of some drives. If such a read fails, its blocks are read one by one.
 const PIECE_BLOCKS: u32 = 32;
+
+/// A column that is being copied.
+struct Copying {
+    joining: Joining,
+    /// The batch behind the last one that was copied, if it was read while that was written.
+    ahead: Option<Batch>,
+}
+
+/// Blocks of a column, reconstructed from the others.
+struct Batch {
+    places: Range<u32>,
+    /// That of the zone when they were read.
+    generation: Generation,
+    blocks: Vec<Block>,
+}
+
+/// The outcome of copying a batch while users write.
+enum Copied {
+    Batch(BlockCount),
+    /// The rest is copied with the zone held.
+    All,
+    Failed,
+}
 
 impl RebuildUnits for Core {
     type Unit = u32;
@@ -85,30 +111,47 @@ impl Core {
     async fn rebuild_column(self: &Rc<Self>, zone: u32, column: Column) {
         let device = self.state.borrow().array.members[column.index()].device.clone();
         let Some(device) = device else { return };
-        let mut joining = Joining { column, device, is_emptied: false, copied: 0 };
+        // The last zone may have had blocks copied while users waited for it, and no pause.
+        throttle(self, column, &device, BlockCount(0)).await;
+        let joining = Joining { column, device, is_emptied: false, copied: 0 };
+        let mut copying = Copying { joining, ahead: None };
         loop {
-            // A reset of the zone waits for the copy. Emptying the column behind one would take
-            // blocks that were written since.
-            let _reader = Reader::begin(self, zone);
-            let Some(end) = self.complete_rows(zone, &joining) else { break };
-            if !joining.is_emptied {
-                if !self.empty_column(zone, &joining).await {
-                    return;
+            match self.copy_next(zone, &mut copying).await {
+                // Nothing is in flight then: a reset does not wait for the limit.
+                Copied::Batch(blocks) => {
+                    throttle(self, column, &copying.joining.device, blocks).await;
                 }
-                joining.is_emptied = true;
-            }
-            if joining.copied >= end {
-                break;
-            }
-            let until = end.min(joining.copied + self.batch_blocks());
-            if !self.copy_column(zone, &mut joining, until).await {
-                return;
+                Copied::All => break,
+                Copied::Failed => return,
             }
         }
+        mark_if(Mark::ZonedBatchDropped, || copying.ahead.is_some());
         let (answer, joined) = completion();
-        self.admit(zone, Pending::Join(joining, answer));
+        self.admit(zone, Pending::Join(copying.joining, answer));
         // Whether it has the column is in the state.
         let _joined = joined.await;
+    }
+
+    /// Copies the next batch of complete stripes.
+    async fn copy_next(self: &Rc<Self>, zone: u32, copying: &mut Copying) -> Copied {
+        // A reset of the zone waits for the batch. Emptying the column behind one would take
+        // blocks that were written since.
+        let _reader = Reader::begin(self, zone);
+        let Some(end) = self.complete_rows(zone, &copying.joining) else { return Copied::All };
+        if !copying.joining.is_emptied {
+            if !self.empty_column(zone, &copying.joining).await {
+                return Copied::Failed;
+            }
+            copying.joining.is_emptied = true;
+        }
+        let before = copying.joining.copied;
+        if before >= end {
+            return Copied::All;
+        }
+        match self.copy_batch(zone, copying, end).await {
+            true => Copied::Batch(BlockCount(copying.joining.copied - before)),
+            false => Copied::Failed,
+        }
     }
 
     /// Empties a column that an interrupted rebuild may have begun. Returns whether it is empty.
@@ -135,31 +178,72 @@ impl Core {
         goes_on.then(|| self.layout.row_start(self.layout.stripe_of(logical.completed)))
     }
 
-    /// Copies blocks of a column up to an offset. Returns whether that succeeded.
-    async fn copy_column(self: &Rc<Self>, zone: u32, joining: &mut Joining, until: u32) -> bool {
-        let Joining { column, device, copied, .. } = joining.clone();
-        assert!(copied < until, "a copy from {copied} to {until}");
-        let generation = self.state.borrow().logical[zone as usize].record.generation;
-        let Some(blocks) = self.rebuilt_blocks(zone, column, copied..until).await else {
+    /// Writes the next batch of a column, and reads the one behind it meanwhile, up to an offset.
+    /// Returns whether that succeeded. A batch that could not be read ahead is read again in its
+    /// turn.
+    async fn copy_batch(self: &Rc<Self>, zone: u32, copying: &mut Copying, end: u32) -> bool {
+        let Joining { column, copied, .. } = copying.joining;
+        assert!(copied < end, "a copy from {copied} to {end}");
+        mark_if(Mark::ZonedBatchAhead, || copying.ahead.is_some());
+        let batch = match copying.ahead.take() {
+            Some(batch) => Some(batch),
+            None => self.reconstruct_batch(zone, column, copied, end).await,
+        };
+        let Some(batch) = batch else {
             // Too much of a stripe is lost: users get errors for the same blocks.
             self.fail_member(column, Status::UnrecoveredRead);
             return false;
         };
-        let is_same = {
-            let state = self.state.borrow();
-            let logical = &state.logical[zone as usize];
-            logical.record.generation == generation && logical.absent.contains(column)
-        };
-        if !is_same || !self.is_of_member(column, &device) {
+        if !self.still_belongs(zone, &copying.joining, &batch) {
             return false;
         }
-        assert!(blocks.len() == (until - copied) as usize, "{} blocks were rebuilt", blocks.len());
-        let payload: Payload = self.column_payload(zone, column, copied, &blocks);
-        let at = ZoneAddress::new(Layout::column_zone(zone), copied);
-        let written = self.write_in_tries(column, &device, at, payload).await;
-        joining.copied = until;
-        throttle(self, column, &device, BlockCount(until - copied)).await;
+        let until = batch.places.end;
+        assert!(batch.places.start == copied && until <= end, "{:?} at {copied}", batch.places);
+        let next = async {
+            match until < end {
+                true => self.reconstruct_batch(zone, column, until, end).await,
+                false => None,
+            }
+        };
+        let (written, ahead) = join(self.write_batch(zone, &copying.joining, batch), next).await;
+        mark_if(Mark::ZonedAheadFailed, || until < end && ahead.is_none());
+        copying.ahead = ahead;
+        copying.joining.copied = until;
         written
+    }
+
+    /// Reads a batch of a column from the other ones, up to an offset; `None` if some of its blocks
+    /// cannot be reconstructed.
+    async fn reconstruct_batch(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        start: u32,
+        end: u32,
+    ) -> Option<Batch> {
+        let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let places = start..end.min(start + self.batch_blocks());
+        let blocks = self.rebuilt_blocks(zone, column, places.clone()).await?;
+        assert!(blocks.len() == places.len(), "{} blocks for {places:?}", blocks.len());
+        Some(Batch { places, generation, blocks })
+    }
+
+    /// Whether a batch that was read still is a part of the column.
+    fn still_belongs(&self, zone: u32, joining: &Joining, batch: &Batch) -> bool {
+        let is_same = {
+            let logical = &self.state.borrow().logical[zone as usize];
+            let is_same = logical.record.generation == batch.generation;
+            is_same && logical.absent.contains(joining.column)
+        };
+        is_same && self.is_of_member(joining.column, &joining.device)
+    }
+
+    async fn write_batch(self: &Rc<Self>, zone: u32, joining: &Joining, batch: Batch) -> bool {
+        let Joining { column, device, .. } = joining;
+        let Batch { places, blocks, .. } = batch;
+        let payload: Payload = self.column_payload(zone, *column, places.start, &blocks);
+        let at = ZoneAddress::new(Layout::column_zone(zone), places.start);
+        self.write_in_tries(*column, device, at, payload).await
     }
 
     /// Blocks of a column that are copied at a time.
@@ -192,7 +276,7 @@ impl Core {
     pub(crate) async fn join_column(
         self: &Rc<Self>,
         zone: u32,
-        mut joining: Joining,
+        joining: Joining,
     ) -> Result<(), Status> {
         let (column, device) = (joining.column, joining.device.clone());
         let (completed, finished) = {
@@ -208,12 +292,16 @@ impl Core {
         // Complete stripes are read from the drives, and the last one may be in memory.
         let complete = self.layout.row_start(self.layout.stripe_of(completed));
         assert!(complete <= end, "{column}: complete stripes end at {complete}, not {end}");
+        let mut copying = Copying { joining, ahead: None };
         for end in [complete, end] {
-            while joining.copied < end {
-                let until = end.min(joining.copied + self.batch_blocks());
-                if !self.copy_column(zone, &mut joining, until).await {
+            while copying.joining.copied < end {
+                let before = copying.joining.copied;
+                if !self.copy_batch(zone, &mut copying, end).await {
                     return Err(Status::Aborted);
                 }
+                // Users wait for the zone. Batches that are copied beside them wait for these.
+                let blocks = BlockCount(copying.joining.copied - before);
+                throttle_while(self, blocks, || false).await;
             }
         }
         self.log_partial_parity(zone, column).await;

@@ -78,7 +78,6 @@ impl PendingWrite {
 }
 
 /// A column that is being rebuilt.
-#[derive(Clone)]
 pub(crate) struct Joining {
     pub(crate) column: Column,
     pub(crate) device: Rc<dyn ZonedDevice>,

@@ -13,6 +13,7 @@ mod life;
 mod limits;
 mod logs;
 mod model;
+mod repair;
 mod resets;
 mod returning;
 mod scrub;
