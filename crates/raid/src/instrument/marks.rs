@@ -766,6 +766,10 @@ marks! {
     ZonedReadersAwaited = "zoned.readers_awaited",
     /// Zoned volume: a read reconstructs a block.
     ZonedReadDecoded = "zoned.read_decoded",
+    /// Zoned volume: a read reconstructs a block from others that it returns.
+    ZonedReadShared = "zoned.read_shared",
+    /// Zoned volume: a read misses a block that it wanted, and reads more of its stripe.
+    ZonedReadExtended = "zoned.read_extended",
     /// Zoned volume: a report waits for commands that it shows.
     ZonedReportAwaited = "zoned.report_awaited",
     /// Zoned volume: an empty zone is reset while its last reset is in flight.

@@ -1,5 +1,7 @@
-//! Reads: each block is verified, or reconstructed (`reconstruct`).
+//! Reads: each block is verified, or reconstructed (`reconstruct`). `degraded` reads what that
+//! takes for users.
 
+mod degraded;
 mod reconstruct;
 
 use std::ops::Range;
@@ -17,6 +19,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::raizn::core::Core;
 use crate::raizn::format::metadata::{BlockMetadata, Kind};
 use crate::raizn::layout::{Layout, Place};
+use crate::raizn::read::degraded::Known;
 use crate::raizn::stripe::Block;
 use crate::scheme::Column;
 
@@ -78,40 +81,58 @@ impl Core {
             };
             changed.wait().await;
         }
-        let pieces = self.layout.pieces(zone, start, blocks);
-        let reads = pieces.map(|(_, place, length)| self.read_piece(reader, place, length));
+        let mut stripes: Vec<Vec<(Place, u32)>> = Vec::new();
+        for (_, place, length) in self.layout.pieces(zone, start, blocks) {
+            match stripes.last_mut() {
+                Some(pieces) if pieces[0].0.stripe == place.stripe => pieces.push((place, length)),
+                _ => stripes.push(vec![(place, length)]),
+            }
+        }
+        let reads = stripes.iter().map(|pieces| self.read_stripe(reader, pieces));
         let mut data = Vec::with_capacity(blocks as usize);
-        for piece in join_all(reads).await {
-            data.extend(piece?.into_iter().map(|block| block.data));
+        for found in join_all(reads).await {
+            data.extend(found?.into_iter().map(|block| block.data));
         }
         Ok(data)
     }
 
-    /// Reads blocks of one data unit.
-    async fn read_piece(
+    /// Reads pieces of data units of a stripe.
+    async fn read_stripe(
         self: &Rc<Self>,
         reader: &Reader,
-        place: Place,
-        length: u32,
+        pieces: &[(Place, u32)],
     ) -> Result<Vec<Block>, Status> {
         let zone = reader.zone;
-        let found = self.fetch(zone, place.column, place.at, length).await;
-        assert!(found.len() == length as usize, "{} of {length} blocks", found.len());
-        if found.iter().all(Option::is_some) {
-            return Ok(found.into_iter().flatten().collect());
-        }
-        mark(Mark::ZonedReadDecoded);
-        let places = place.at..place.at + length;
-        let rebuilt = self.reconstruct(zone, place.column, places).await;
-        let mut blocks = Vec::with_capacity(found.len());
-        for (at, (found, rebuilt)) in (place.at..).zip(found.into_iter().zip(rebuilt)) {
-            match found.or(rebuilt) {
-                Some(block) => blocks.push(block),
-                None => self.judge_later(reader, place.column, at),
+        let lost = self.state.borrow().lost_columns(zone);
+        let mut known = Known::new();
+        if !pieces.iter().any(|(place, _)| lost.contains(place.column)) {
+            let reads = pieces.iter();
+            let reads =
+                reads.map(|(place, length)| self.fetch(zone, place.column, place.at, *length));
+            let found = join_all(reads).await;
+            if found.iter().flatten().all(Option::is_some) {
+                return Ok(found.into_iter().flatten().flatten().collect());
+            }
+            for ((place, _), found) in pieces.iter().zip(found) {
+                let found = (place.within..).zip(found);
+                known.extend(found.map(|(within, block)| ((place.role, within), block)));
             }
         }
-        let is_whole = blocks.len() == length as usize;
-        is_whole.then_some(blocks).ok_or(Status::UnrecoveredRead)
+        mark(Mark::ZonedReadDecoded);
+        let blocks = self.read_degraded(zone, pieces, known).await;
+        let mut places = pieces.iter().flat_map(|(place, length)| {
+            let places = place.at..place.at + length;
+            places.map(move |at| (place.column, at))
+        });
+        for block in &blocks {
+            let (column, at) = places.next().expect("a place for each block");
+            if block.is_none() {
+                self.judge_later(reader, column, at);
+            }
+        }
+        assert!(places.next().is_none(), "{} blocks of a stripe were read", blocks.len());
+        let blocks: Option<Vec<Block>> = blocks.into_iter().collect();
+        blocks.ok_or(Status::UnrecoveredRead)
     }
 
     /// Reads blocks of a column. `None` for a block that cannot be read or does not verify.

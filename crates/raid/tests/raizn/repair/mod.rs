@@ -1,5 +1,6 @@
 //! Volumes that lack a column: what they return, and how it is rebuilt.
 
+mod degraded;
 mod rebuilds;
 
 use zoneweave_raid::raizn::Volume;
