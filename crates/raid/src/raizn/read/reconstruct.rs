@@ -38,12 +38,18 @@ impl Core {
         if let Some(blocks) = self.buffered(zone, column, places.clone()) {
             return blocks.into_iter().map(Some).collect();
         }
-        let completed = self.state.borrow().logical[zone as usize].completed;
-        let (start, count) = (places.start, places.end - places.start);
+        let (completed, finished) = {
+            let state = self.state.borrow();
+            let logical = &state.logical[zone as usize];
+            (logical.completed, logical.record.finished.is_some())
+        };
+        let (start, until) = (places.start, places.end);
         let reads = layout.scheme().iter().map(|other| async move {
-            match other == column {
+            // Nothing is behind the end of a column: a read there counts as an error of its drive.
+            let end = self.column_end_of(zone, other, completed, finished).min(until);
+            match other == column || end <= start {
                 true => Vec::new(),
-                false => self.fetch(zone, other, start, count).await,
+                false => self.fetch(zone, other, start, end - start).await,
             }
         });
         let read = join_all(reads).await;

@@ -177,6 +177,22 @@ fn a_zone_is_written_while_its_column_is_rebuilt() {
     holds_without_one(&drives, WRITTEN + 5 * MORE);
 }
 
+/// The new drive has more of the last stripe than another one. What is behind the end of that one
+/// was read, and counted as its errors.
+#[test]
+fn a_finished_zone_is_rebuilt_from_columns_up_to_their_ends() {
+    let drives = run(async |bench, volume, handle| {
+        write(volume, 0, WRITTEN, UNIT + 1).await.unwrap();
+        volume.manage(ZoneId(0), ZoneAction::Finish).await.unwrap();
+        bench.replace(volume, handle).await.unwrap();
+        let status = volume.status();
+        let mut errors = status.members.iter().map(|member| member.errors);
+        assert!(errors.all(|errors| errors.read + errors.checksum == 0), "{status:?}");
+        holds(volume, WRITTEN + UNIT + 1).await;
+    });
+    holds_without_one(&drives, WRITTEN + UNIT + 1);
+}
+
 #[test]
 fn a_batch_that_cannot_be_read_ahead_is_read_in_its_turn() {
     let drives = run(async |bench, volume, handle| {
