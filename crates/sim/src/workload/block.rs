@@ -1,6 +1,7 @@
 //! Jobs on block devices: measurements of conventional drives and of volumes.
 
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
@@ -23,6 +24,8 @@ pub enum BlockOperation {
     RandomRead,
     /// Writes at random places.
     RandomWrite,
+    /// Reads front to back, over and over.
+    SequentialRead,
     /// Writes front to back, once: the job ends at the end of the range.
     SequentialWrite,
 }
@@ -67,17 +70,19 @@ impl BlockJob {
         let mut random = Random::new(self.pace.seed);
         let run = Run::new(handle, self.pace.clone(), self.request.data_bytes() as u64);
         let (source, share) = (pattern(self.request), slots / u64::from(self.streams));
-        let stream = |index: u64| BlockStream {
-            device: device.clone(),
-            operation: self.operation,
-            request: self.request,
-            slots: if self.operation == BlockOperation::SequentialWrite {
-                index * share..(index + 1) * share
-            } else {
-                0..slots
-            },
-            source: source.clone(),
-            random: random.fork(),
+        let is_random =
+            matches!(self.operation, BlockOperation::RandomRead | BlockOperation::RandomWrite);
+        let stream = |index: u64| {
+            let range = if is_random { 0..slots } else { index * share..(index + 1) * share };
+            BlockStream {
+                device: device.clone(),
+                operation: self.operation,
+                request: self.request,
+                left: range.clone(),
+                range,
+                source: source.clone(),
+                random: random.fork(),
+            }
         };
         let streams = (0..u64::from(self.streams)).map(stream).collect();
         Ok(launch(run, streams))
@@ -100,8 +105,10 @@ struct BlockStream {
     device: Rc<dyn BlockDevice>,
     operation: BlockOperation,
     request: BlockCount,
-    /// Places of random requests, or the rest of a sequential job.
-    slots: std::ops::Range<u64>,
+    /// Places of its requests.
+    range: Range<u64>,
+    /// Places that a sequential job has left.
+    left: Range<u64>,
     source: Bytes,
     random: Random,
 }
@@ -118,17 +125,35 @@ impl Stream for BlockStream {
     type Reply = BlockReply;
 
     fn start(&mut self, _requests: u32) -> Next<BlockReply> {
-        let slot = match self.operation {
-            BlockOperation::SequentialWrite => self.slots.next(),
-            _ => Some(self.random.below(self.slots.end)),
-        };
-        let Some(slot) = slot else { return Next::Nothing };
+        let Some(slot) = self.next_slot() else { return Next::Nothing };
         let lba = Lba(slot * u64::from(self.request.0));
         let reply = match self.operation {
-            BlockOperation::RandomRead => BlockReply::Read(self.device.read(lba, self.request.0)),
-            _ => BlockReply::Write(self.device.write(lba, vec![self.source.clone()], false)),
+            BlockOperation::RandomRead | BlockOperation::SequentialRead => {
+                BlockReply::Read(self.device.read(lba, self.request.0))
+            }
+            BlockOperation::RandomWrite | BlockOperation::SequentialWrite => {
+                BlockReply::Write(self.device.write(lba, vec![self.source.clone()], false))
+            }
         };
         Next::Started(Started { reply, bytes: self.request.data_bytes() as u64 })
+    }
+}
+
+impl BlockStream {
+    /// The place of the next request; `None` at the end of a job.
+    fn next_slot(&mut self) -> Option<u64> {
+        match self.operation {
+            BlockOperation::RandomRead | BlockOperation::RandomWrite => {
+                Some(self.random.below(self.range.end))
+            }
+            BlockOperation::SequentialWrite => self.left.next(),
+            BlockOperation::SequentialRead => {
+                if self.left.is_empty() {
+                    self.left = self.range.clone();
+                }
+                self.left.next()
+            }
+        }
     }
 }
 
