@@ -10,7 +10,7 @@
 //! - `catalog` lists the experiments: `zn540`, `zns_vs_block`, `away` and those of
 //!   `zapraid`.
 //! - `suite` describes an experiment made of points; `point` runs a configuration with a seed.
-//! - `summary` averages rows.
+//! - `summary` averages rows; `target` hides the kind of drive from a load.
 //! - `report`, `chart` and `html` write the results.
 //!
 //! Invariant: nothing is read or written here, and results depend on nothing but the program.
@@ -24,6 +24,7 @@ mod point;
 mod report;
 mod suite;
 mod summary;
+mod target;
 mod zapraid;
 mod zn540;
 mod zns_vs_block;

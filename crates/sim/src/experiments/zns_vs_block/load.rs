@@ -10,7 +10,7 @@ use bytes::Bytes;
 use zoneweave_runtime::{Handle, JoinHandle, Nanos, Random, Semaphore};
 use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
-use super::target::{Reply, Target};
+use crate::experiments::target::{Reply, Target};
 use crate::workload::{Figures, Recorder, WorkloadError};
 
 /// The counters of a load, and its limits.

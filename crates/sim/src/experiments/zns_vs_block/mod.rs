@@ -10,13 +10,11 @@
 //! rewritten several times within seconds. The zoned drive, which collects no garbage, has fewer
 //! zones of the real size.
 //!
-//! `target` hides the kind of drive, `load` runs writers and readers, `overwrite` and `series` are
-//! the figures.
+//! `load` runs writers and readers; `overwrite` and `series` are the figures.
 
 mod load;
 mod overwrite;
 mod series;
-mod target;
 
 use std::rc::Rc;
 
@@ -24,7 +22,7 @@ use zoneweave_emulator::{ConventionalConfig, ConventionalDrive, Preset, RamDrive
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_zoned::OobKind;
 
-use self::target::Target;
+use super::target::Target;
 use super::{ExperimentError, Report};
 
 const METHOD: &str = "\

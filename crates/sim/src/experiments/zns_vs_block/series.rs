@@ -4,9 +4,9 @@ use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{BlockCount, Lba};
 
 use super::load::{Load, Measured, Ranges, Writers};
-use super::target::Target;
 use super::{conventional, conventional_target, count, mean, rate, simulate, variation, zoned};
 use crate::experiments::chart::{Chart, Line};
+use crate::experiments::target::Target;
 use crate::experiments::{ExperimentError, Finding, Report};
 use crate::workload::{Figures, WorkloadError};
 
