@@ -3,6 +3,7 @@
 use thiserror::Error;
 use zoneweave_emulator::{ConventionalError, PresetError};
 use zoneweave_raid::log::{CreateError, OpenError};
+use zoneweave_raid::raizn;
 use zoneweave_zoned::GeometryError;
 
 use crate::workload::WorkloadError;
@@ -28,6 +29,12 @@ pub enum ExperimentError {
     /// The array cannot be opened with the write policy.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// A zoned volume cannot be made of such drives.
+    #[error(transparent)]
+    CreateZoned(#[from] raizn::CreateError),
+    /// The zoned volume cannot be opened.
+    #[error(transparent)]
+    OpenZoned(#[from] raizn::OpenError),
     /// A table cannot be written.
     #[error(transparent)]
     Table(#[from] csv::Error),

@@ -102,8 +102,13 @@ pub(super) struct Results<'a> {
 impl Results<'_> {
     /// A metric of a configuration over all its seeds, if they have it.
     pub(super) fn get(&self, point: &str, metric: Metric) -> Option<Summary> {
+        self.value(point, metric.name)
+    }
+
+    /// A value of a configuration over all its seeds, if they have it.
+    pub(super) fn value(&self, point: &str, name: &str) -> Option<Summary> {
         let rows = self.rows.iter().filter(|row| row.key.point == point);
-        let values: Vec<f64> = rows.filter_map(|row| row.values.get(metric.name)).collect();
+        let values: Vec<f64> = rows.filter_map(|row| row.values.get(name)).collect();
         (!values.is_empty()).then(|| Summary::of(&values, |value| *value))
     }
 

@@ -9,7 +9,7 @@
 //! Invariant: a load is in the fingerprint of all points, a figure is not: a change of a figure's
 //! points needs a new version in `experiments::catalog`.
 
-mod baselines;
+pub(super) mod baselines;
 pub(super) mod figures;
 mod loads;
 mod method;
