@@ -1,5 +1,6 @@
 //! A fingerprint of the sources that decide an experiment's measurements, in
-//! `ZONEWEAVE_FINGERPRINT`.
+//! `ZONEWEAVE_FINGERPRINT`. That of the RAIZN paper's experiments, `ZONEWEAVE_FINGERPRINT_RAIZN`,
+//! includes the code that only these share.
 //!
 //! The hash covers the sources of the engine, of the emulated drives, and of the code that
 //! experiments share. Files of single experiments have version numbers instead, so that rewording
@@ -27,17 +28,31 @@ const DECIDING: [&str; 11] = [
     "src/experiments/zapraid",
 ];
 
-/// Prefixes of files in the last folder that have a version number, or that only judge
-/// measurements.
+/// More of them for the experiments of the RAIZN paper.
+const DECIDING_RAIZN: [&str; 3] = [
+    "src/experiments/raizn/array.rs",
+    "src/experiments/raizn/loads.rs",
+    "src/experiments/raizn/md",
+];
+
+/// Prefixes of files in the folder of the ZapRAID paper that have a version number, or that only
+/// judge measurements.
 const VERSIONED: [&str; 3] = ["exp", "fig2", "adaptive"];
 
 fn main() -> io::Result<()> {
     let mut hash = 0xcbf2_9ce4_8422_2325;
-    for part in DECIDING {
-        println!("cargo::rerun-if-changed={part}");
-        add(Path::new(part), &mut hash)?;
-    }
+    add_all(&DECIDING, &mut hash)?;
     println!("cargo::rustc-env=ZONEWEAVE_FINGERPRINT={hash:016x}");
+    add_all(&DECIDING_RAIZN, &mut hash)?;
+    println!("cargo::rustc-env=ZONEWEAVE_FINGERPRINT_RAIZN={hash:016x}");
+    Ok(())
+}
+
+fn add_all(parts: &[&str], hash: &mut u64) -> io::Result<()> {
+    for part in parts {
+        println!("cargo::rerun-if-changed={part}");
+        add(Path::new(part), hash)?;
+    }
     Ok(())
 }
 

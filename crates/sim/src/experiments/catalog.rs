@@ -4,7 +4,7 @@ use super::error::ExperimentError;
 use super::point::{Point, Row, Settings};
 use super::report::Report;
 use super::suite::Suite;
-use super::{away, zapraid, zn540, zns_vs_block};
+use super::{away, raizn, zapraid, zn540, zns_vs_block};
 
 /// An experiment, selected by name.
 #[derive(Clone, Copy)]
@@ -105,6 +105,30 @@ pub const EXPERIMENTS: &[Experiment] = &[
         summary: "cost of garbage collection in steady state, compared with theory, and its evenness",
         version: 1,
         kind: Kind::Points(zapraid::figures::gc::suite),
+    },
+    Experiment {
+        name: "raizn/fig7",
+        summary: "stripe units of md over conventional drives",
+        version: 1,
+        kind: Kind::Points(raizn::units::of_md),
+    },
+    Experiment {
+        name: "raizn/fig8",
+        summary: "stripe units of the zoned volume",
+        version: 1,
+        kind: Kind::Points(raizn::units::of_raizn),
+    },
+    Experiment {
+        name: "raizn/fig9",
+        summary: "the zoned volume and md by the size of requests",
+        version: 1,
+        kind: Kind::Points(raizn::sizes::whole),
+    },
+    Experiment {
+        name: "raizn/fig11",
+        summary: "reads with a drive missing",
+        version: 1,
+        kind: Kind::Points(raizn::sizes::degraded),
     },
     Experiment {
         name: "zns-vs-block",

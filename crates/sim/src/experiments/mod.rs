@@ -7,8 +7,8 @@
 //!
 //! In the order of a run:
 //!
-//! - `catalog` lists the experiments: `zn540`, `zns_vs_block`, `away` and those of
-//!   `zapraid`.
+//! - `catalog` lists the experiments: `zn540`, `zns_vs_block`, `away` and those of the papers,
+//!   `zapraid` and `raizn`.
 //! - `suite` describes an experiment made of points; `point` runs a configuration with a seed.
 //! - `summary` averages rows; `target` hides the kind of drive from a load.
 //! - `report`, `chart` and `html` write the results.
@@ -21,6 +21,7 @@ mod chart;
 mod error;
 mod html;
 mod point;
+mod raizn;
 mod report;
 mod suite;
 mod summary;

@@ -47,7 +47,15 @@ pub struct Key {
 
 /// Fingerprint of the deciding sources: the engine, the drives, and the code that experiments
 /// share.
-pub(super) const FINGERPRINT: &str = env!("ZONEWEAVE_FINGERPRINT");
+const FINGERPRINT: &str = env!("ZONEWEAVE_FINGERPRINT");
+
+/// The same with the code that the experiments of the RAIZN paper share.
+const FINGERPRINT_RAIZN: &str = env!("ZONEWEAVE_FINGERPRINT_RAIZN");
+
+/// Fingerprint of the sources that decide the points of an experiment.
+pub(super) fn fingerprint_of(experiment: &str) -> &'static str {
+    if experiment.starts_with("raizn/") { FINGERPRINT_RAIZN } else { FINGERPRINT }
+}
 
 impl Key {
     /// Whether it is the same point, measured by another version of the program.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::point::{FINGERPRINT, Key, Point, Row, Values, Work};
+use super::point::{Key, Point, Row, Values, Work, fingerprint_of};
 use super::report::Comparison;
 use super::summary::Summary;
 use super::{ExperimentError, Finding, Report, Settings};
@@ -55,7 +55,7 @@ impl Suite {
             let key = Key {
                 experiment: name.to_owned(),
                 version,
-                fingerprint: FINGERPRINT.to_owned(),
+                fingerprint: fingerprint_of(name).to_owned(),
                 scale: settings.scale,
                 point: configuration.name.clone(),
                 seed,
