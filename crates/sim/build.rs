@@ -29,10 +29,12 @@ const DECIDING: [&str; 11] = [
 ];
 
 /// More of them for the experiments of the RAIZN paper.
-const DECIDING_RAIZN: [&str; 3] = [
+const DECIDING_RAIZN: [&str; 5] = [
     "src/experiments/raizn/array.rs",
     "src/experiments/raizn/loads.rs",
     "src/experiments/raizn/md",
+    "src/experiments/raizn/overwrite/timeline.rs",
+    "src/experiments/target.rs",
 ];
 
 /// Prefixes of files in the folder of the ZapRAID paper that have a version number, or that only

@@ -125,6 +125,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(raizn::sizes::whole),
     },
     Experiment {
+        name: "raizn/fig10",
+        summary: "the whole array is written and overwritten: garbage collection of drives",
+        version: 1,
+        kind: Kind::Points(raizn::overwrite::suite),
+    },
+    Experiment {
         name: "raizn/fig11",
         summary: "reads with a drive missing",
         version: 1,

@@ -5,14 +5,17 @@
 //!   conventional drives.
 //! - `loads` has the workloads of Fig. 7 to 9 and 11 on both; `units` (Fig. 7 and 8) and `sizes`
 //!   (Fig. 9 and 11) vary them.
+//! - `overwrite` is Fig. 10.
 //! - `method` has the text about the method that their reports share.
 //!
-//! Invariant: `array`, `md` and `loads` are in the fingerprint of these points, the other files are
-//! not: a change of their points needs a new version in `experiments::catalog`.
+//! Invariant: `array`, `md`, `loads` and `overwrite/timeline` are in the fingerprint of these
+//! points, the other files are not: a change of their points needs a new version in
+//! `experiments::catalog`.
 
 mod array;
 mod loads;
 mod md;
 mod method;
+pub(super) mod overwrite;
 pub(super) mod sizes;
 pub(super) mod units;
