@@ -137,6 +137,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(raizn::sizes::degraded),
     },
     Experiment {
+        name: "raizn/fig12",
+        summary: "time to repair a drive, by the data on it",
+        version: 1,
+        kind: Kind::Points(raizn::repair::suite),
+    },
+    Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive compared with conventional drives of the same dies, 7 % and 28 % spare",
         version: 1,

@@ -197,7 +197,7 @@ impl Load {
         };
         let of_drive = blocks / u64::from(DATA);
         let written = if is_write { 0 } else { of_drive };
-        let array = ConventionalArray { unit, blocks: of_drive, written, seed };
+        let array = ConventionalArray { unit, blocks: of_drive, written, blank: None, seed };
         array.run(async |md, handle, _| {
             if self.is_degraded {
                 md.lose(LOST);

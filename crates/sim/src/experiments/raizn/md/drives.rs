@@ -19,6 +19,8 @@ pub(in crate::experiments::raizn) struct ConventionalArray {
     pub(in crate::experiments::raizn) blocks: u64,
     /// Blocks of each drive that are written at the beginning.
     pub(in crate::experiments::raizn) written: u64,
+    /// The drive that is blank all the same.
+    pub(in crate::experiments::raizn) blank: Option<usize>,
     pub(in crate::experiments::raizn) seed: u64,
 }
 
@@ -43,7 +45,9 @@ impl ConventionalArray {
         config.seed = self.seed.wrapping_mul(100) + number as u64;
         let drive = ConventionalDrive::new(config)?;
         assert!(self.written <= drive.blocks(), "the drive is larger than its contents");
-        drive.write_untimed(Lba(0), self.written, 0);
+        if self.blank != Some(number) {
+            drive.write_untimed(Lba(0), self.written, 0);
+        }
         Ok(drive)
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It sends the drives the commands that md would send. Chunks and parity rotate in md's
 //! left-symmetric layout. A stripe cache (`stripe`) gathers writes, `read` spreads reads over the
-//! drives; `drives` has conventional drives for it.
+//! drives, and a resync reads and writes everything; `drives` has conventional drives for it.
 //! Parity is not computed and contents are not kept, as neither takes time here.
 //!
 //! Invariants: the blocks of a stripe are written by one task at a time. A write is answered when
@@ -33,6 +33,11 @@ use crate::experiments::zapraid::baselines::{all_data, nothing_to_flush, unsuppo
 
 /// Locks; stripes share them.
 const LOCKS: usize = 4096;
+
+/// Blocks that a resync reads and writes at a time, and how often at once: enough for the new drive
+/// to be the bound.
+const RESYNC_BLOCKS: u32 = 32;
+const RESYNCS_IN_FLIGHT: usize = 16;
 
 /// An array.
 pub(super) struct Md(Rc<Inner>);
@@ -80,6 +85,13 @@ impl Md {
         assert!(drive < self.0.drives.len(), "there is no drive {drive}");
         self.0.lost.set(Some(drive));
     }
+
+    /// Writes the first blocks of a drive from those of the others.
+    pub(super) async fn resync(&self, drive: usize, blocks: u64) -> Result<(), BlockError> {
+        let next = Cell::new(0);
+        let lanes = (0..RESYNCS_IN_FLIGHT).map(|_| self.0.resync_lane(drive, blocks, &next));
+        try_join_all(lanes).await.map(drop)
+    }
 }
 
 impl Inner {
@@ -113,6 +125,25 @@ impl Inner {
     async fn write_span(&self, span: Span) -> Result<(), BlockError> {
         let data = vec![zero_blocks(BlockCount(span.blocks))];
         self.drives[span.drive].write(span.at, data, false).await
+    }
+
+    async fn resync_lane(
+        &self,
+        drive: usize,
+        blocks: u64,
+        next: &Cell<u64>,
+    ) -> Result<(), BlockError> {
+        while next.get() < blocks {
+            let at = next.get();
+            let length = u64::from(RESYNC_BLOCKS).min(blocks - at);
+            next.set(at + length);
+            let blocks = u32::try_from(length).expect("a short piece");
+            let span = |drive| Span { drive, at: Lba(at), blocks };
+            let others = (0..self.drives.len()).filter(|other| *other != drive);
+            try_join_all(others.map(|other| self.read_span(span(other)))).await?;
+            self.write_span(span(drive)).await?;
+        }
+        Ok(())
     }
 }
 

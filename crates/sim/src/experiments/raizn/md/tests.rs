@@ -10,7 +10,7 @@ const UNIT: u32 = 4;
 const STRIPE: usize = 16;
 
 fn array() -> ConventionalArray {
-    ConventionalArray { unit: UNIT, blocks: 1, written: 0, seed: 1 }
+    ConventionalArray { unit: UNIT, blocks: 1, written: 0, blank: None, seed: 1 }
 }
 
 fn blocks(count: usize) -> Vec<Bytes> {
@@ -88,4 +88,14 @@ fn a_degraded_read_reads_each_other_drive_once() {
         Ok(())
     });
     run.unwrap();
+}
+
+#[test]
+fn a_resync_writes_everything() {
+    let run = array().run(async |md, _, drives| {
+        md.lose(2);
+        md.resync(2, 1000).await.unwrap();
+        Ok(written(drives))
+    });
+    assert_eq!(run.unwrap(), [0, 0, 1000, 0, 0]);
 }

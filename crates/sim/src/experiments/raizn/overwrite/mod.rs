@@ -106,7 +106,7 @@ fn on_md(zones: u32, seed: u64) -> Result<Values, ExperimentError> {
     // The smallest drive with so many rows.
     let config = ConventionalConfig::sn640_960gb().with_superblock_rows(ROWS * zones);
     let blocks = config.logical_blocks();
-    let array = ConventionalArray { unit: UNIT, blocks, written: 0, seed };
+    let array = ConventionalArray { unit: UNIT, blocks, written: 0, blank: None, seed };
     array.run(async |md, handle, drives| {
         let stripe = u64::from(UNIT * DATA);
         let ranges = THREADS * zones;
