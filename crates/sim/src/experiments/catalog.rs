@@ -143,6 +143,12 @@ pub const EXPERIMENTS: &[Experiment] = &[
         kind: Kind::Points(raizn::repair::suite),
     },
     Experiment {
+        name: "raizn/table1",
+        summary: "space and memory of the metadata of the zoned volume",
+        version: 1,
+        kind: Kind::Points(raizn::metadata::suite),
+    },
+    Experiment {
         name: "zns-vs-block",
         summary: "a zoned drive compared with conventional drives of the same dies, 7 % and 28 % spare",
         version: 1,

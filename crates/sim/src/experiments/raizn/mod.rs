@@ -5,7 +5,7 @@
 //!   conventional drives.
 //! - `loads` has the workloads of Fig. 7 to 9 and 11 on both; `units` (Fig. 7 and 8) and `sizes`
 //!   (Fig. 9 and 11) vary them.
-//! - `overwrite` is Fig. 10, `repair` Fig. 12.
+//! - `overwrite` is Fig. 10, `repair` Fig. 12, `metadata` Table 1.
 //! - `method` has the text about the method that their reports share.
 //!
 //! Invariant: `array`, `md`, `loads` and `overwrite/timeline` are in the fingerprint of these
@@ -15,6 +15,7 @@
 mod array;
 mod loads;
 mod md;
+pub(super) mod metadata;
 mod method;
 pub(super) mod overwrite;
 pub(super) mod repair;
