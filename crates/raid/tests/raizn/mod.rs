@@ -4,6 +4,7 @@
 //! a logical zoned volume (docs/promises.md) allows. `model` is the oracle.
 
 mod drives;
+mod expelling;
 mod faults;
 mod finishes;
 mod jobs;

@@ -26,18 +26,18 @@ use super::model::block;
 use crate::support::life::assert_hit;
 
 /// Complete stripes, and a part of the second data unit of another one.
-const PARTIAL: u32 = 10 * STRIPE + UNIT + 1;
+pub(super) const PARTIAL: u32 = 10 * STRIPE + UNIT + 1;
 /// The zones of the volume: one in the middle of a stripe, one that is full, one that was finished
 /// early, and one that was finished before it had a block.
-const OPEN: u32 = 0;
-const FULL: u32 = 1;
-const FINISHED: u32 = 2;
-const NOTHING: u32 = 3;
+pub(super) const OPEN: u32 = 0;
+pub(super) const FULL: u32 = 1;
+pub(super) const FINISHED: u32 = 2;
+pub(super) const NOTHING: u32 = 3;
 /// The drive that is away.
-const AWAY: usize = 2;
+pub(super) const AWAY: usize = 2;
 
 /// A volume that was closed, on drives with caches.
-fn closed() -> Vec<RamDrive> {
+pub(super) fn closed() -> Vec<RamDrive> {
     let drives = drives(OobKind::Separate, 120);
     let executor = executor();
     let handle = executor.handle();
@@ -57,7 +57,7 @@ fn closed() -> Vec<RamDrive> {
 }
 
 /// All zones of a drive, and everything that is stored in them.
-fn media(drives: &[RamDrive]) -> Vec<(ZoneInfo, Vec<u8>)> {
+pub(super) fn media(drives: &[RamDrive]) -> Vec<(ZoneInfo, Vec<u8>)> {
     let mut media = Vec::new();
     for drive in drives {
         for zone in (0..drive.geometry().zones).map(ZoneId) {
@@ -70,19 +70,19 @@ fn media(drives: &[RamDrive]) -> Vec<(ZoneInfo, Vec<u8>)> {
 }
 
 /// The same drives, to be used apart.
-fn copies(drives: &[RamDrive]) -> Vec<RamDrive> {
+pub(super) fn copies(drives: &[RamDrive]) -> Vec<RamDrive> {
     (0..).zip(drives).map(|(at, drive)| drive.fork(timing(at))).collect()
 }
 
 /// Starts without a drive.
-async fn start_without(drives: &[RamDrive], away: usize, handle: &Handle) -> Volume {
+pub(super) async fn start_without(drives: &[RamDrive], away: usize, handle: &Handle) -> Volume {
     let offered = offer(drives, handle).into_iter().enumerate();
     let left = offered.filter(|(at, _)| *at != away).map(|(_, drive)| drive);
     open(handle, left.collect(), OpenOptions::default()).await.unwrap().0
 }
 
 /// Runs something on a volume without a drive, which is closed afterwards.
-fn without(drives: &[RamDrive], away: usize, work: impl AsyncFnOnce(&Volume)) {
+pub(super) fn without(drives: &[RamDrive], away: usize, work: impl AsyncFnOnce(&Volume)) {
     let executor = executor();
     let handle = executor.handle();
     executor.run(async {
@@ -92,11 +92,11 @@ fn without(drives: &[RamDrive], away: usize, work: impl AsyncFnOnce(&Volume)) {
     });
 }
 
-fn away_of(volume: &Volume) -> MemberStatus {
+pub(super) fn away_of(volume: &Volume) -> MemberStatus {
     volume.status().members[AWAY].clone()
 }
 
-async fn reads(volume: &Volume, zone: u32, blocks: u32) -> Result<bool, Status> {
+pub(super) async fn reads(volume: &Volume, zone: u32, blocks: u32) -> Result<bool, Status> {
     let read = volume.read_in_pieces(ZoneAddress::new(ZoneId(zone), 0), BlockCount(blocks)).await?;
     Ok((1..).zip(read.iter_blocks()).all(|(tag, found)| found == block(tag)))
 }
@@ -114,7 +114,7 @@ async fn assert_kept(volume: &Volume) {
 }
 
 /// All members are in service, and no membership was ever changed.
-fn assert_whole(drives: &[RamDrive], epoch: u64) {
+pub(super) fn assert_whole(drives: &[RamDrive], epoch: u64) {
     with_volume(&copies(drives), async |volume| {
         assert!(volume.status().members.iter().all(|member| member.online));
         assert_eq!(volume.status().epoch.0, epoch);
@@ -122,7 +122,7 @@ fn assert_whole(drives: &[RamDrive], epoch: u64) {
     });
 }
 
-fn epoch_of(drives: &[RamDrive]) -> u64 {
+pub(super) fn epoch_of(drives: &[RamDrive]) -> u64 {
     let mut epoch = 0;
     with_volume(&copies(drives), async |volume| epoch = volume.status().epoch.0);
     epoch

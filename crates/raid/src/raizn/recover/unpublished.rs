@@ -15,9 +15,11 @@
 
 use std::rc::Rc;
 
+use futures_util::future::join_all;
 use zoneweave_zoned::{ZoneInfo, ZoneState};
 
 use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
+use crate::array::health::Members;
 use crate::array::repair::faults;
 use crate::array::start::assemble::Drive;
 use crate::array::state::UNRECORDED;
@@ -27,11 +29,13 @@ use crate::instrument::mutants::{Mutant, mutant};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::layout::Layout;
+use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::error::OpenError;
 use crate::raizn::recover::media::{LogScan, Media, Unpublished};
 use crate::raizn::recover::repair::Leftover;
-use crate::raizn::recover::unread::Gaps;
+use crate::raizn::recover::unread::{Gaps, Patience};
 use crate::raizn::recover::zones::{read_media, zone_states};
+use crate::raizn::write::column::write_pointer;
 
 /// Whether the start may wait by what is on record: members are missing, and the volume was closed
 /// by a clean stop.
@@ -187,8 +191,32 @@ impl Core {
         self.state.borrow().array.stopped.map_or(Ok(()), Err)
     }
 
+    /// Evicts members that do not report their zones any more: no command may have met that yet.
+    /// The first change records it, if the others are enough for one.
+    async fn look_for_lost(self: &Rc<Self>) {
+        let members = self.state.borrow().array.writable_members();
+        let looks = members.iter().map(|(column, device)| async move {
+            let look = || write_pointer(&**device, ParityLog::zone(0));
+            let (mut looked, mut patience) = (look().await, Patience::default());
+            // As a start, it gives a drive without a path some time.
+            while looked.is_err_and(|status| !status.is_fatal())
+                && patience.wait(&self.handle).await
+            {
+                looked = look().await;
+            }
+            if let Err(status) = looked
+                && self.is_of_member(*column, device)
+            {
+                self.fail_member(*column, status);
+            }
+        });
+        join_all(looks).await;
+    }
+
     async fn publish_late(self: Rc<Self>, mount: Mount, logs: Rc<Vec<LogScan>>) {
         mark(Mark::ZonedPublishedLate);
+        // A record that only some of them take would expel the missing members, for good.
+        self.look_for_lost().await;
         self.state.borrow_mut().array.defers_records = false;
         let published = match self.superblock.commit_snapshot(&self).await {
             Ok(()) => self.publish(mount, &logs).await,
