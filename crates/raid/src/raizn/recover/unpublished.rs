@@ -34,7 +34,7 @@ use crate::raizn::recover::error::OpenError;
 use crate::raizn::recover::media::{LogScan, Media, Unpublished};
 use crate::raizn::recover::repair::Leftover;
 use crate::raizn::recover::unread::{Gaps, Patience};
-use crate::raizn::recover::zones::{read_media, zone_states};
+use crate::raizn::recover::zones::{check_logs, read_media, zone_states};
 use crate::raizn::write::column::write_pointer;
 
 /// Whether the start may wait by what is on record: members are missing, and the volume was closed
@@ -91,8 +91,12 @@ pub(super) async fn wait(
     core.state.borrow_mut().array.defers_records = true;
     let missing_before = missing(core);
     let media = read_media(core, published).await;
+    // A start that is refused expels nobody.
+    check_going_on(core)?;
+    check_logs(core, &media.logs)?;
     let is_whole = is_read(core, &media) && look_at_zones(core, &media).await?;
-    if !is_whole || missing(core) != missing_before || core.is_stopped() {
+    check_going_on(core)?;
+    if !is_whole || missing(core) != missing_before {
         return Ok(false);
     }
     mark(Mark::ZonedStartUnpublished);
@@ -103,6 +107,11 @@ pub(super) async fn wait(
     let logs = media.logs.into_iter().map(|log| LogScan { records: Vec::new(), ..log }).collect();
     core.unpublished.replace(Some(Unpublished { mount, logs: Rc::new(logs), begun: false }));
     Ok(true)
+}
+
+/// Refuses a start that has met too many lost members: it began with enough of them.
+fn check_going_on(core: &Core) -> Result<(), OpenError> {
+    core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(OpenError::Stopped(reason)))
 }
 
 /// Whether all members have told what they hold, and none has a zone to be finished.

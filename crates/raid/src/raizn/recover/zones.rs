@@ -85,7 +85,7 @@ pub(super) async fn recover(
 
 /// Checks that the volume can do without what was not read of parity logs. A start decides how far
 /// zones are readable, for good.
-fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), Unread> {
+pub(super) fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), Unread> {
     let scheme = core.layout.scheme();
     let unread = || scheme.iter().zip(logs).filter_map(|(slot, log)| Some((slot, log.unread?)));
     let of_unread: ColumnSet = unread().map(|(slot, _)| slot).collect();
