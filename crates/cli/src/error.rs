@@ -450,11 +450,14 @@ impl CliError {
                 )
                 | OpenError::Unaccounted { .. },
             )
-            | Self::OpenZoned(raizn::OpenError::Assembly(
-                AssemblyError::NoQuorum { .. }
-                | AssemblyError::Duplicate { .. }
-                | AssemblyError::Destroyed { .. },
-            ))
+            | Self::OpenZoned(
+                raizn::OpenError::Assembly(
+                    AssemblyError::NoQuorum { .. }
+                    | AssemblyError::Duplicate { .. }
+                    | AssemblyError::Destroyed { .. },
+                )
+                | raizn::OpenError::WouldCut { .. },
+            )
             | Self::Create(CreateError::NotEmpty { .. })
             | Self::CreateZoned(raizn::CreateError::NotEmpty { .. })
             | Self::Admin(AdminError::WouldLoseData { .. } | AdminError::WouldStop { .. })

@@ -4,10 +4,12 @@
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::raizn::{OpenError, OpenOptions, Unread, UnreadPart, open};
 use zoneweave_raid::scheme::Column;
-use zoneweave_zoned::{Status, ZoneAction, ZoneId, ZoneInfo, ZonedDeviceExt};
+use zoneweave_zoned::{
+    BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt,
+};
 
-use super::drives::{LOG_ZONES, executor, offer, write};
-use super::logs::silence_log;
+use super::drives::{FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, executor, offer, write};
+use super::logs::{silence_log, with_volume};
 use super::returning::{
     AWAY, FULL, OPEN, PARTIAL, assert_whole, closed, epoch_of, media, reads, without,
 };
@@ -40,13 +42,13 @@ fn a_drive_that_died_before_the_first_change_expels_nobody() {
     assert_whole(&drives, epoch);
 }
 
-/// Starts without the drive that is away, which is refused; returns why.
-fn refused(drives: &[RamDrive]) -> OpenError {
+/// Starts without a drive, which is refused; returns why.
+fn refused(drives: &[RamDrive], away: usize) -> OpenError {
     let executor = executor();
     let handle = executor.handle();
     executor.run(async {
         let mut offered = offer(drives, &handle);
-        offered.remove(AWAY);
+        offered.remove(away);
         let opened = open(&handle, offered, OpenOptions::default()).await;
         opened.err().expect("the start is refused")
     })
@@ -59,7 +61,7 @@ fn a_start_that_lacks_answers_of_a_log_expels_nobody() {
     let drives = closed();
     let (before, epoch) = (media(&drives), epoch_of(&drives));
     silence_log(&drives[0]);
-    let error = refused(&drives);
+    let error = refused(&drives, AWAY);
     let OpenError::Unread(Unread { part: UnreadPart::ParityLog, slot, .. }) = error else {
         panic!("{error}")
     };
@@ -79,9 +81,52 @@ fn a_start_during_which_a_drive_dies_expels_nobody() {
         let reads = Selector::next(CommandKind::Read).in_zone(ZoneId(zone)).always();
         drives[0].inject(reads, FaultAction::Fail(Status::DeviceGone));
     }
-    let error = refused(&drives);
+    let error = refused(&drives, AWAY);
     assert!(matches!(error, OpenError::Stopped(_)), "{error}");
     drives[0].faults(|plan| plan.clear());
     assert_untouched(&drives, &before);
     assert_whole(&drives, epoch);
+}
+
+/// A block was lost that the drive that was away could restore. The start ended the zone before it,
+/// for good, and expelled that drive: the write pointer moved back over flushed blocks.
+#[test]
+fn a_start_that_would_cut_a_zone_expels_nobody() {
+    let drives = closed();
+    let epoch = epoch_of(&drives);
+    let last = ZoneAddress::new(ZoneId(FIRST_COLUMN + OPEN), 10 * UNIT);
+    drives[1].set_unreadable(last, BlockCount(1));
+    let before = media(&drives);
+    let error = refused(&drives, AWAY);
+    assert!(matches!(error, OpenError::WouldCut { zone: OPEN }), "{error}");
+    assert!(media(&drives) == before, "a drive was written");
+    assert_whole(&drives, epoch);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let mut offered = offer(&drives, &handle);
+        offered.remove(AWAY);
+        let options = OpenOptions { force: true, ..OpenOptions::default() };
+        let (volume, _) = open(&handle, offered, options).await.unwrap();
+        let end = volume.report().await.unwrap()[OPEN as usize].write_pointer.0;
+        assert_eq!(end, 10 * STRIPE, "force gives the block up");
+        volume.close().await;
+    });
+}
+
+/// As above, where nothing of the zone could be read: the start reset it.
+#[test]
+fn a_start_that_would_empty_a_zone_expels_nobody() {
+    let drives = closed();
+    with_volume(&drives, async |volume| {
+        volume.manage(ZoneId(FULL), ZoneAction::Reset).await.unwrap();
+        write(volume, FULL, 0, 1).await.unwrap();
+    });
+    // The parity of the block is in the log of the first drive.
+    drives[1].set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN + FULL), 0), BlockCount(1));
+    let before = media(&drives);
+    let error = refused(&drives, 0);
+    assert!(matches!(error, OpenError::WouldCut { zone: FULL }), "{error}");
+    assert!(media(&drives) == before, "a drive was written");
+    with_volume(&drives, async |volume| assert_eq!(reads(volume, FULL, 1).await, Ok(true)));
 }

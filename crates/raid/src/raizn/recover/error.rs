@@ -29,6 +29,16 @@ pub enum OpenError {
     /// moved to its parity log.
     #[error("the volume cannot be started: {0}")]
     Unread(#[from] Unread),
+    /// Blocks at the end of a zone are lost, unless a member has them that is missing since a clean
+    /// stop.
+    #[error(
+        "the volume cannot be started: blocks at the end of zone {zone} are lost, unless a missing \
+         drive has them: start the volume with that drive; --force gives the blocks up, for good"
+    )]
+    WouldCut {
+        /// The zone.
+        zone: u32,
+    },
     /// The states of the zones contradict each other.
     #[error("the volume cannot be started: {0}")]
     Zones(#[from] ImportError),

@@ -19,6 +19,7 @@ use crate::raizn::format::log_record::LogKind;
 use crate::raizn::format::metadata::BlockMetadata;
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::layout::Layout;
+use crate::raizn::recover::error::OpenError;
 use crate::raizn::recover::excess::JUNK_RANGES_MOST;
 use crate::raizn::recover::judge::{Readable, ZoneTail};
 use crate::raizn::recover::media::{LogScan, Media};
@@ -44,7 +45,7 @@ pub(crate) enum Leftover {
 enum Look {
     /// It has no blocks to be completed.
     Decided(Leftover),
-    /// It has.
+    /// It has, or none of what it has can be read.
     Tail(ZoneTail, Readable),
 }
 
@@ -68,15 +69,18 @@ impl Core {
     /// As [`Self::recover_zone`]; `None` if drives would be written, or have not told everything.
     ///
     /// # Errors
-    /// As [`Self::recover_zone`].
+    /// As [`Self::recover_zone`], and if the zone would be cut.
     pub(super) async fn survey_zone(
         self: &Rc<Self>,
         zone: u32,
         media: &Media,
         gaps: &mut Gaps,
-    ) -> Result<Option<Leftover>, Unread> {
+    ) -> Result<Option<Leftover>, OpenError> {
         match self.look_at(zone, media, gaps).await? {
             Look::Decided(leftover) => Ok(Some(leftover)),
+            Look::Tail(tail, readable) if self.is_cut(&tail, &readable) => {
+                Err(OpenError::WouldCut { zone })
+            }
             Look::Tail(tail, readable) if !self.is_whole(&tail, &readable) => Ok(None),
             // Every block is in its place: this enters the state alone.
             Look::Tail(tail, readable) => Ok(Some(self.settle_zone(&tail, readable).await)),
@@ -123,15 +127,15 @@ impl Core {
             let leftover = if is_finished { Leftover::Finish } else { Leftover::Nothing };
             return Ok(Look::Decided(leftover));
         }
-        if readable.end == 0 && tail.finished.is_none() {
-            mark(Mark::ZonedNothingReadable);
-            return Ok(Look::Decided(Leftover::Reset));
-        }
         Ok(Look::Tail(tail, readable))
     }
 
     /// Gives the columns of a zone the blocks that they lack, and enters the zone in the state.
     async fn settle_zone(self: &Rc<Self>, tail: &ZoneTail, readable: Readable) -> Leftover {
+        if readable.end == 0 && tail.finished.is_none() {
+            mark(Mark::ZonedNothingReadable);
+            return Leftover::Reset;
+        }
         // The data of a finished zone was durable before the zone was.
         if tail.finished.is_none() {
             self.complete_columns(tail, &readable).await;

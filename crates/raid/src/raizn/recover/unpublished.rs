@@ -31,6 +31,7 @@ use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::layout::Layout;
 use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::error::OpenError;
+use crate::raizn::recover::judge::{Readable, ZoneTail};
 use crate::raizn::recover::media::{LogScan, Media, Unpublished};
 use crate::raizn::recover::repair::Leftover;
 use crate::raizn::recover::unread::{Gaps, Patience};
@@ -94,7 +95,7 @@ pub(super) async fn wait(
     // A start that is refused expels nobody.
     check_going_on(core)?;
     check_logs(core, &media.logs)?;
-    let is_whole = is_read(core, &media) && look_at_zones(core, &media).await?;
+    let is_whole = look_at_zones(core, &media).await? && is_read(core, &media);
     check_going_on(core)?;
     if !is_whole || missing(core) != missing_before {
         return Ok(false);
@@ -131,8 +132,12 @@ fn is_read(core: &Core, media: &Media) -> bool {
 }
 
 /// Enters all zones in the state. Returns whether nothing is to be written to the drives.
+///
+/// # Errors
+/// Reads without an answer, or a zone that would be cut: no zone is decided before all are looked
+/// at.
 async fn look_at_zones(core: &Rc<Core>, media: &Media) -> Result<bool, OpenError> {
-    let mut gaps = Gaps::begin(false);
+    let (mut gaps, mut is_whole) = (Gaps::begin(false), true);
     for zone in 0..core.layout.zones() {
         let record = || core.state.borrow().logical[zone as usize].record.clone();
         let before = record();
@@ -143,11 +148,9 @@ async fn look_at_zones(core: &Rc<Core>, media: &Media) -> Result<bool, OpenError
             Some(Leftover::Finish) => is_finished(zone, media),
             Some(Leftover::Reset) | None => false,
         };
-        if !is_done || record() != before {
-            return Ok(false);
-        }
+        is_whole &= is_done && record() == before;
     }
-    Ok(core.finish_excess().is_empty())
+    Ok(is_whole && core.finish_excess().is_empty())
 }
 
 /// Whether all columns of a zone are finished.
@@ -158,6 +161,21 @@ fn is_finished(zone: u32, media: &Media) -> bool {
 }
 
 impl Core {
+    /// Whether a member holds blocks behind the readable part that are not on record as junk.
+    /// Before a clean stop, they were acknowledged, as were the blocks that are missing before
+    /// them: a missing member may have these.
+    pub(super) fn is_cut(&self, tail: &ZoneTail, readable: &Readable) -> bool {
+        let state = self.state.borrow();
+        let logical = &state.logical[tail.zone as usize];
+        let mut columns = self.layout.scheme().iter().zip(&tail.columns);
+        tail.finished.is_none()
+            && columns.any(|(column, own)| {
+                let end = self.layout.column_end(tail.zone, column, readable.end);
+                let is_left = |at: u32| !logical.is_junk(column, at).0;
+                own.is_present && (end..own.write_pointer).any(is_left)
+            })
+    }
+
     /// Whether the start has not made its decisions durable yet.
     #[must_use]
     pub(crate) fn is_unpublished(&self) -> bool {
