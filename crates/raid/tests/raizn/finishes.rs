@@ -3,7 +3,7 @@
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::raizn::Volume;
+use zoneweave_raid::raizn::{MemberStatus, Volume};
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{
     BlockCount, OobKind, Status, ZoneAction, ZoneId, ZoneState, ZonedDevice, ZonedDeviceExt,
@@ -87,23 +87,43 @@ fn on_short_drives(work: impl AsyncFnOnce(&[RamDrive], &Volume)) -> Vec<RamDrive
     drives
 }
 
-/// Drives that reject every finish kept an active zone for each filled zone, until opens were
-/// refused and writes evicted more of them than the redundancy covers.
-#[test]
-fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
+/// Fills a zone and finishes another one on drives that have just enough active zones, of which
+/// some reject every finish. Returns the members afterwards.
+fn filled_where_some_reject(rejecting: usize) -> Vec<MemberStatus> {
+    let mut members = Vec::new();
     on_short_drives(async |drives, volume| {
-        for drive in drives {
+        for drive in &drives[..rejecting] {
             let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish)).always();
             drive.inject(finish, FaultAction::Fail(Status::InvalidField));
         }
         fill(volume).await;
-        let members = volume.status().members;
-        assert_eq!(members.iter().filter(|member| !member.online).count(), 1, "as many as covered");
-        let left: Vec<_> = members.iter().filter(|member| member.online).collect();
-        assert!(left.iter().all(|member| member.zones_unfinished > 0 && member.errors.write > 0));
         assert_eq!(volume.status().stopped, None);
+        members = volume.status().members;
     });
+    members
+}
+
+/// A drive that rejects every finish kept an active zone for each filled zone, until opens were
+/// refused and writes evicted it at any moment. It is evicted with the second zone that the others
+/// do not leave.
+#[test]
+fn a_member_that_leaves_zones_active_is_evicted_before_the_volume_needs_them() {
+    let members = filled_where_some_reject(1);
+    let online: Vec<_> = members.iter().map(|member| member.online).collect();
+    assert_eq!(online, [false, true, true]);
+    assert!(members[1..].iter().all(|member| member.zones_unfinished == 0));
     assert_hit(&[Mark::ZoneLeftActive, Mark::ZonedShortOfActive]);
+}
+
+/// As many drives of a model that rejects the command as the redundancy covers were evicted with
+/// the first full zone, and the others left as many zones active.
+#[test]
+fn members_that_all_leave_zones_active_stay() {
+    let members = filled_where_some_reject(3);
+    for member in members {
+        assert!(member.online && member.errors.write > 0, "{member:?}");
+        assert_eq!(member.zones_unfinished, 2, "{member:?}");
+    }
 }
 
 /// Such drives have no active zone to spare, so their first rejection puts the member at stake.

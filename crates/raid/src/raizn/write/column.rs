@@ -179,7 +179,7 @@ impl Core {
     /// not do so is evicted: with every such zone it has one less for the others, until it refuses
     /// writes and superblock records. Where the redundancy does not cover that, the zone stays
     /// active: its data can be read. So does the zone of a drive that finds fault with the command,
-    /// as all drives of the model may do so, while the volume can be written with the rest.
+    /// while the volume can be written with the rest, or the other drives do as it does.
     pub(crate) async fn finish_column(
         self: &Rc<Self>,
         column: Column,
@@ -197,7 +197,8 @@ impl Core {
         if let Err(status) = finished
             && !status.is_of_zone_state()
             && self.is_of_member(column, device)
-            && (!is_of_command(status) || self.is_short_of_active(column, device))
+            && (!is_of_command(status)
+                || self.is_short_of_active(column, device) && self.stands_out(column))
         {
             mark(Mark::ZonedFinishRefused);
             if self.state.borrow().array.check_spared(column).is_err() {
@@ -219,6 +220,18 @@ impl Core {
         let is_short = u64::from(most + ACTIVE_RESERVE) + left as u64 > u64::from(limit);
         mark_if(Mark::ZonedShortOfActive, || is_short);
         is_short
+    }
+
+    /// Whether a member leaves more zones active than any other: without one that does as the
+    /// others do, the volume would be no better off. The columns of a zone end at different
+    /// moments, so one zone more may be the next one of all.
+    fn stands_out(&self, column: Column) -> bool {
+        let state = self.state.borrow();
+        let members = &state.array.members;
+        let left = members[column.index()].unfinished.len();
+        let others = members.iter().enumerate().filter(|(at, _)| *at != column.index());
+        let mut in_service = others.filter(|(_, other)| other.device.is_some());
+        in_service.all(|(_, other)| other.unfinished.len() + 1 < left)
     }
 
     /// Finishes the members' zones whose columns are complete and that are still active, before a
