@@ -110,9 +110,12 @@ impl Core {
         let _admin = self.admin.acquire().await;
         self.check_still_meant(column, asked_for)?;
         self.check_replacement(column, &device)?;
-        self.published().await.map_err(ReplaceError::Stopped)?;
         let zones = device.report().await.map_err(ReplaceError::DriveFailed)?;
         let superblocks = check_zones(&self.state.borrow().array.config, &zones)?;
+        // An order that is refused evicts nobody. The drive may be one that is missing, so what it
+        // holds is kept until that is recorded.
+        self.published().await.map_err(ReplaceError::Stopped)?;
+        self.check_replacement(column, &device)?;
         let former = self.state.borrow().array.former_of(&device);
         // A drive that cannot be erased then costs no redundancy. One that left a slot of this
         // array may still have commands in flight.

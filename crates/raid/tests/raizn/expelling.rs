@@ -2,16 +2,20 @@
 //! is refused leaves all drives as they were.
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
-use zoneweave_raid::raizn::{OpenError, OpenOptions, Unread, UnreadPart, open};
+use zoneweave_raid::array::format::record::MemberUuid;
+use zoneweave_raid::raizn::{OpenError, OpenOptions, ReplaceError, Unread, UnreadPart, open};
 use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{
-    BlockCount, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt,
+    BlockCount, OobKind, Status, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZonedDeviceExt,
 };
 
-use super::drives::{FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, executor, offer, write};
+use super::drives::{
+    FIRST_COLUMN, LOG_ZONES, STRIPE, UNIT, drives as blank_drives, executor, offer, write,
+};
 use super::logs::{silence_log, with_volume};
 use super::returning::{
-    AWAY, FULL, OPEN, PARTIAL, assert_whole, closed, epoch_of, media, reads, without,
+    AWAY, FULL, OPEN, PARTIAL, assert_whole, away_of, closed, epoch_of, media, reads,
+    start_without, without,
 };
 
 /// Checks that no drive was written, and that each two of them start.
@@ -129,4 +133,27 @@ fn a_start_that_would_empty_a_zone_expels_nobody() {
     assert!(matches!(error, OpenError::WouldCut { zone: FULL }), "{error}");
     assert!(media(&drives) == before, "a drive was written");
     with_volume(&drives, async |volume| assert_eq!(reads(volume, FULL, 1).await, Ok(true)));
+}
+
+/// The replacement had a zone that cannot be written. The order was refused, but the drive that it
+/// was to replace was out, though it was on its way.
+#[test]
+fn a_replacement_that_is_refused_expels_nobody() {
+    let drives = closed();
+    let (before, epoch) = (media(&drives), epoch_of(&drives));
+    let blank = blank_drives(OobKind::Separate, 120).swap_remove(0);
+    blank.set_read_only(ZoneId(FIRST_COLUMN));
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = start_without(&drives, AWAY, &handle).await;
+        let device = blank.attach(&handle);
+        let refused = volume.replace(Column::of(AWAY), device, MemberUuid([9; 16])).await;
+        assert_eq!(refused, Err(ReplaceError::UnusableZone { zone: FIRST_COLUMN }));
+        assert!(away_of(&volume).missing);
+        volume.close().await;
+    });
+    drop(executor);
+    assert_untouched(&drives, &before);
+    assert_whole(&drives, epoch);
 }
