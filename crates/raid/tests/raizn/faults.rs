@@ -279,6 +279,27 @@ fn a_drive_that_gives_no_answer_has_not_lost_a_block() {
     });
 }
 
+/// The drive that has the blocks was late, and back at the next start: they counted as lost.
+#[test]
+fn a_drive_that_missed_nothing_may_have_what_another_one_lost() {
+    let drives = damaged();
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async {
+        let volume = start(&drives[1..], &handle).await;
+        assert!(!refused(&volume, &handle).await.is_empty());
+        assert!(volume.status().members[0].missing);
+        assert!(listed(&volume).is_empty());
+        assert_eq!(errors(&volume)[1].unrepairable, 0);
+        // Behind the first change, it has missed that.
+        write(&volume, 0, 0, 1).await.unwrap();
+        let gone = refused(&volume, &handle).await;
+        assert!(!gone.is_empty());
+        assert_eq!(listed(&volume), gone);
+        volume.close().await;
+    });
+}
+
 /// A drive whose column is being written has the block that another one lost: it is not in service
 /// yet.
 #[test]

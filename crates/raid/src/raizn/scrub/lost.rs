@@ -47,7 +47,9 @@ impl Core {
     /// Has a block that a user's read did not get listed, if it is lost.
     pub(crate) fn judge_later(self: &Rc<Self>, reader: &Reader, column: Column, at: u32) {
         let Reader { zone, resets, .. } = *reader;
-        if self.is_known(zone, column, at) {
+        // A member that is missing before the first change may have it, and may be back at the next
+        // start.
+        if self.is_unpublished() || self.is_known(zone, column, at) {
             return;
         }
         let place = Doubtful { zone, column, at, resets };
