@@ -139,3 +139,26 @@ fn a_member_that_rejects_one_finish_stays_although_the_volume_needs_the_zone() {
     assert_eq!(drives[0].zone(ZoneId(FIRST_COLUMN)).state, ZoneState::Full);
     assert_hit(&[Mark::ZonedShortOfActive]);
 }
+
+/// Every start without a drive expelled it, where another one had left zones active.
+#[test]
+fn a_start_without_a_drive_finishes_zones_left_active_with_the_first_change() {
+    let drives = drives(OobKind::Separate, CAPACITY);
+    let executor = executor();
+    let handle = executor.handle();
+    let finish = Selector::next(CommandKind::Manage(ZoneAction::Finish)).always();
+    drives[0].inject(finish, FaultAction::Fail(Status::InvalidField));
+    executor.run(create_on(&drives, &handle, UNIT));
+    drop(executor);
+    with_volume(&drives, async |volume| fill(volume).await);
+    drives[0].faults(|plan| plan.clear());
+    let columns = || (0..2).map(|zone| drives[0].zone(ZoneId(FIRST_COLUMN + zone)).state);
+    assert!(columns().all(ZoneState::is_active));
+    with_volume(&drives[..2], async |volume| {
+        assert!(volume.status().members[2].missing);
+        assert!(columns().all(ZoneState::is_active), "nothing is written yet");
+        write(volume, 2, 0, 1).await.unwrap();
+        assert!(!volume.status().members[2].missing);
+        assert!(columns().all(|state| state == ZoneState::Full));
+    });
+}

@@ -11,7 +11,8 @@
 //! of an operator, have the mount published, with the eviction.
 //!
 //! Invariant: until the mount is published nothing is written to any drive, and no command that
-//! changes a zone leaves the queue of its zone.
+//! changes a zone leaves the queue of its zone. Right before, zones whose columns are complete are
+//! finished.
 
 use std::rc::Rc;
 
@@ -115,20 +116,14 @@ fn check_going_on(core: &Core) -> Result<(), OpenError> {
     core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(OpenError::Stopped(reason)))
 }
 
-/// Whether all members have told what they hold, and none has a zone to be finished.
+/// Whether all members have told what they hold.
 fn is_read(core: &Core, media: &Media) -> bool {
     let (read, members) = (media.reports.len(), core.layout.scheme().columns());
     assert!(
         read == members && media.logs.len() == members,
         "{read} of {members} members were read"
     );
-    let is_log_whole = |log: &LogScan| log.unread.is_none() && !log.is_damaged;
-    let mut columns = core.layout.scheme().iter().zip(&media.reports);
-    media.logs.iter().all(is_log_whole)
-        && columns.all(|(column, report)| {
-            let mut zones = report.iter().flatten();
-            zones.all(|info| !core.is_left_active(column, info))
-        })
+    media.logs.iter().all(|log| log.unread.is_none() && !log.is_damaged)
 }
 
 /// Enters all zones in the state. Returns whether nothing is to be written to the drives.
@@ -244,6 +239,10 @@ impl Core {
         mark(Mark::ZonedPublishedLate);
         // A record that only some of them take would expel the missing members, for good.
         self.look_for_lost().await;
+        if !self.is_stopped() {
+            // The publication needs active zones itself.
+            self.end_columns().await;
+        }
         self.state.borrow_mut().array.defers_records = false;
         let published = match self.superblock.commit_snapshot(&self).await {
             Ok(()) => self.publish(mount, &logs).await,
