@@ -11,6 +11,7 @@ use zoneweave_zoned::{Status, ZoneSet};
 
 use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
+use crate::array::format::faults::Faults;
 use crate::array::format::numbers::{Generation, SegmentId, Sequence};
 use crate::array::format::record::MemberState;
 use crate::array::repair::faults::{Recorder, RecordsFaults, in_snapshot};
@@ -48,6 +49,8 @@ pub(crate) struct State {
     pub(crate) reads: u64,
     /// Places of columns that reads did not get: their blocks may be lost.
     pub(crate) doubtful: DoubtfulPlaces,
+    /// Lost ranges that an order has taken off the list, of which it has not looked at all blocks.
+    pub(crate) unlisted: Faults,
     /// Numbers of admitted writes to empty zones that are not submitted yet: each takes an active
     /// zone of the drives, in this order.
     pub(crate) activations: BTreeSet<u64>,
@@ -70,6 +73,8 @@ pub(crate) struct Core {
     pub(crate) changed: Gate,
     /// One membership change, rebuild or scrub at a time.
     pub(crate) admin: Semaphore,
+    /// Orders to clear the faults, for which a close waits.
+    pub(crate) clearing: Semaphore,
     /// The rebuild, while one runs, and its limit.
     pub(crate) rebuild: RebuildState,
     /// The scrub, while there is one.

@@ -98,7 +98,11 @@ impl Core {
     /// before the zone has other blocks, so that no start takes these for lost.
     async fn forget_lost(self: &Rc<Self>, zone: u32) -> Result<(), StopReason> {
         let blocks = self.layout.first_of(zone)..self.layout.first_of(zone + 1);
-        let forgot = self.state.borrow_mut().array.lost.forget(blocks);
+        let forgot = {
+            let state = &mut *self.state.borrow_mut();
+            state.unlisted.forget(blocks.clone());
+            state.array.lost.forget(blocks)
+        };
         mark_if(Mark::ZonedLostForgotten, || forgot);
         if forgot { faults::record_everywhere(self).await } else { Ok(()) }
     }

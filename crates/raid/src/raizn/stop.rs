@@ -24,6 +24,8 @@ impl Core {
         self.closing.set(true);
         self.changed.open();
         let _admin = self.admin.acquire().await;
+        // What an order has taken off the list is known behind it.
+        drop(self.clearing.acquire().await);
         while !self.is_idle() {
             self.changed.wait().await;
         }
@@ -37,6 +39,7 @@ impl Core {
             true => Ok(()),
             false => self.flush_members().await,
         };
+        self.list_unread();
         faults::record_last(self).await;
         if flushed.is_ok() {
             self.record_stop().await;

@@ -148,9 +148,7 @@ impl Volume {
     pub async fn clear_faults(&self) -> Result<(), AdminError> {
         self.check_open()?;
         self.core.published().await.map_err(AdminError::Stopped)?;
-        let forgotten = faults::clear(&self.core).await?;
-        self.core.list_again(forgotten.lost).await;
-        Ok(())
+        Ok(self.core.clear_faults().await?)
     }
 
     /// Records a scrub, or the end of the one that began last, durably. A volume has no clock:

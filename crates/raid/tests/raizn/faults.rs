@@ -134,6 +134,32 @@ fn lost_blocks_are_listed_until_they_are_cleared() {
     assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead, Mark::ZonedLostListed]);
 }
 
+/// A volume that was closed while the order looked at the listed blocks forgot all of them.
+#[test]
+fn a_volume_that_closes_lists_what_was_not_looked_at_again() {
+    let drives = damaged();
+    let gone = live(&drives, async |volume, handle| {
+        let gone = refused(volume, handle).await;
+        recorded(volume, handle).await;
+        for drive in &drives {
+            let reads = Selector::next(CommandKind::Read).in_zone(ZoneId(FIRST_COLUMN + 1));
+            drive.inject(reads.always(), FaultAction::Slow(Nanos::from_secs(5)));
+        }
+        let cleared = volume.clone();
+        handle.spawn_alone("clear", async move {
+            let _cut_short = cleared.clear_faults().await;
+        });
+        handle.sleep(Nanos::from_secs(1)).await;
+        assert!(listed(volume).is_empty(), "nothing is read yet");
+        volume.clone().close().await;
+        assert_eq!(listed(volume), gone);
+        gone
+    });
+    drives.iter().for_each(|drive| drive.faults(|plan| plan.clear()));
+    live(&drives, async |volume, _| assert_eq!(listed(volume), gone));
+    assert_hit(&[Mark::ClearCutShort]);
+}
+
 /// Were it listed still, the blocks that are written next would count as lost.
 #[test]
 fn a_reset_takes_lost_blocks_off_the_list() {

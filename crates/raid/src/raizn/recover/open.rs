@@ -10,6 +10,7 @@ use zoneweave_zoned::{Geometry, ImportError, ZoneSet};
 
 use crate::array::error::AssemblyError;
 use crate::array::format::config::ArrayConfig;
+use crate::array::format::faults::Faults;
 use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::offered::OfferedDrive;
@@ -204,6 +205,7 @@ fn assemble(
         admitted: 0,
         reads: 0,
         doubtful: DoubtfulPlaces::default(),
+        unlisted: Faults::default(),
         activations: BTreeSet::new(),
         array,
     };
@@ -218,6 +220,7 @@ fn assemble(
         superblock: SuperblockLog::new(logs, record_sequence),
         changed: Gate::new(),
         admin: Semaphore::new(1),
+        clearing: Semaphore::new(1),
         rebuild: RebuildState::default(),
         scrub: ScrubState::default(),
         closing: Cell::new(false),

@@ -12,11 +12,13 @@ use futures_util::future::join_all;
 use zoneweave_runtime::Nanos;
 use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
 
-use crate::array::format::faults::LostRange;
+use crate::array::error::NotRecorded;
+use crate::array::format::faults::Faults;
 use crate::array::format::numbers::Generation;
 use crate::array::format::record::MemberState;
-use crate::array::repair::faults::RecordsFaults;
-use crate::instrument::marks::{Mark, mark};
+use crate::array::repair::faults::{self, RecordsFaults};
+use crate::array::stop::StopReason;
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::{Core, State};
 use crate::raizn::doubtful::Doubtful;
 use crate::raizn::read::Reader;
@@ -26,7 +28,7 @@ use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
 /// Blocks that are looked at again after an order to clear the faults, and the time for that: such
 /// an order has an answer soon, also on failing media.
-const LISTED_AGAIN_MOST: u64 = 4096;
+const LISTED_AGAIN_MOST: usize = 4096;
 const LISTED_AGAIN_FOR: Nanos = Nanos::from_secs(10);
 
 /// A place of a stripe, as the drives have answered.
@@ -122,25 +124,72 @@ impl Core {
         address.is_some_and(|lba| self.state.borrow().array.lost.is_known(lba))
     }
 
-    /// Lists those of some blocks that are still lost: an order to clear the faults brings no data
-    /// back.
-    pub(crate) async fn list_again(self: &Rc<Self>, ranges: Vec<LostRange>) {
+    /// Forgets the known faults, once that is durable, and lists again what is still lost of them.
+    ///
+    /// # Errors
+    /// If too few members are left, one of them does not take the record, or the volume is closing.
+    /// Nothing is forgotten.
+    pub(crate) async fn clear_faults(self: &Rc<Self>) -> Result<(), NotRecorded> {
+        let forgotten = {
+            // A close waits for this, and then lists what was not looked at.
+            let _before_a_close = self.clearing.acquire().await;
+            if self.closing.get() {
+                return Err(NotRecorded::Stopped(StopReason::ShuttingDown));
+            }
+            let forgotten = faults::clear(self).await?;
+            self.state.borrow_mut().unlisted.lose_all_of(&forgotten);
+            forgotten
+        };
+        self.list_again(forgotten).await;
+        Ok(())
+    }
+
+    /// Lists those of the forgotten blocks that are still lost: the order brings no data back.
+    async fn list_again(self: &Rc<Self>, forgotten: Faults) {
         let until = self.handle.now() + LISTED_AGAIN_FOR;
-        let size = u64::from(self.layout.zone_size());
-        let blocks = ranges.into_iter().flat_map(|range| range.lba.0..range.end());
-        for lba in blocks.take(usize::try_from(LISTED_AGAIN_MOST).expect("few")) {
-            let number = |number: u64| u32::try_from(number).expect("a zone, or a block of it");
-            let (zone, block) = (number(lba / size), number(lba % size));
-            let reader = Reader::begin(self, zone);
-            if self.handle.now() >= until || self.resets_before_ended(&reader).await.is_err() {
+        let mut rest = forgotten;
+        for _ in 0..LISTED_AGAIN_MOST {
+            let Some(lba) = rest.lost_blocks().next() else { return };
+            // A volume that closes lists the rest without reading it.
+            if self.closing.get() {
                 return;
             }
-            // Of joined ranges, some blocks may not be lost, nor written.
-            if block < self.state.borrow().logical[zone as usize].completed {
-                let place = self.layout.place(zone, block);
-                let _is_lost = self.list_if_lost(zone, place.column, place.at).await;
+            if self.handle.now() >= until || !self.list_if_still_lost(lba).await {
+                break;
             }
+            rest.forget(lba.0..lba.0 + 1);
+            self.state.borrow_mut().unlisted.forget(lba.0..lba.0 + 1);
         }
+        // Another order may look at blocks of its own.
+        let unlisted = &mut self.state.borrow_mut().unlisted;
+        for range in rest.lost {
+            unlisted.forget(range.lba.0..range.end());
+        }
+    }
+
+    /// Lists a block if it is still lost. Returns `false` if the volume has stopped.
+    async fn list_if_still_lost(self: &Rc<Self>, lba: Lba) -> bool {
+        let size = u64::from(self.layout.zone_size());
+        let number = |number: u64| u32::try_from(number).expect("a zone, or a block of it");
+        let (zone, block) = (number(lba.0 / size), number(lba.0 % size));
+        let reader = Reader::begin(self, zone);
+        if self.resets_before_ended(&reader).await.is_err() {
+            return false;
+        }
+        // Of joined ranges, some blocks may not be lost, nor written.
+        if block < self.state.borrow().logical[zone as usize].completed {
+            let place = self.layout.place(zone, block);
+            let _is_lost = self.list_if_lost(zone, place.column, place.at).await;
+        }
+        true
+    }
+
+    /// Lists the blocks again that an order has not looked at: the volume closes.
+    pub(crate) fn list_unread(&self) {
+        let state = &mut *self.state.borrow_mut();
+        let unlisted = std::mem::take(&mut state.unlisted);
+        mark_if(Mark::ClearCutShort, || !unlisted.lost.is_empty());
+        state.array.lost.lose_all_of(&unlisted);
     }
 
     /// Reads all blocks of a place; `None` if a drive gives no answer, or is being rebuilt and may
