@@ -30,7 +30,8 @@ pub(crate) struct DoubtfulPlaces {
 impl DoubtfulPlaces {
     /// Adds a place, if there is room. Returns whether a task has to be started.
     pub(crate) fn add(&mut self, place: Doubtful) -> bool {
-        let is_same = |other: &Doubtful| (other.zone, other.at) == (place.zone, place.at);
+        let of = |place: &Doubtful| (place.zone, place.at, place.resets);
+        let is_same = |other: &Doubtful| of(other) == of(&place);
         if self.waiting.len() < WAITING_MOST && !self.waiting.iter().any(is_same) {
             self.waiting.push_back(place);
         }
@@ -49,5 +50,24 @@ impl DoubtfulPlaces {
     /// Whether a task judges places.
     pub(crate) const fn are_judged(&self) -> bool {
         self.judging
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The place was dropped with the contents before a reset, and the new one was not added.
+    #[test]
+    fn a_place_waits_once_for_each_contents_of_its_zone() {
+        let place = |resets| Doubtful { zone: 1, column: Column::of(0), at: 2, resets };
+        let mut places = DoubtfulPlaces::default();
+        assert!(places.add(place(0)));
+        for resets in [0, 1, 1] {
+            assert!(!places.add(place(resets)), "a task judges places");
+        }
+        let mut next = || places.next(|place| place.resets == 1).map(|place| place.resets);
+        assert_eq!((next(), next()), (Some(1), None));
+        assert!(!places.are_judged());
     }
 }
