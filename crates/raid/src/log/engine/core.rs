@@ -1,12 +1,10 @@
 //! The parts that all tasks of the running engine share.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
-use zoneweave_zoned::Lba;
 
 use crate::array::repair::faults::Recorder;
 use crate::array::repair::rebuild::RebuildState;
@@ -14,6 +12,7 @@ use crate::array::repair::scrub::ScrubState;
 use crate::array::repair::spares::Spares;
 use crate::array::stop::StopReason;
 use crate::array::superblock_logs::SuperblockLog;
+use crate::log::engine::not_listed::NotListed;
 use crate::log::engine::state::State;
 use crate::log::format::{RecordBody, SealRecord};
 use crate::log::write::stripe::Padding;
@@ -69,7 +68,7 @@ pub(in crate::log) struct Core {
     /// Serialises the changes that make them durable, and orders for which a close waits.
     pub(in crate::log) publishing: Semaphore,
     /// Blocks that an order has taken off the list of lost blocks, and not read yet.
-    pub(in crate::log) not_listed: RefCell<BTreeSet<Lba>>,
+    pub(in crate::log) not_listed: RefCell<NotListed>,
     /// Whether new writes are refused, because the volume is being closed.
     pub(in crate::log) refusing: Cell<bool>,
     /// Whether the background tasks shall end.

@@ -12,6 +12,7 @@
 //! | `counters`, `status` | counters, progress, and the status report |
 //! | `stop` | why a volume takes no writes |
 //! | `redundancy` | segments that lack redundancy until they are relocated |
+//! | `not_listed` | blocks taken off the list of lost ones, and not read yet |
 //! | `measuring` | structures of the hot path, exposed to benches |
 //!
 //! `geometry` and `limits` are arithmetic without state. `state` decides and does no I/O; `core`
@@ -29,6 +30,7 @@ pub mod geometry;
 pub mod limits;
 pub mod measuring;
 pub(in crate::log) mod memory;
+pub(in crate::log) mod not_listed;
 mod redundancy;
 pub(in crate::log) mod state;
 pub(in crate::log) mod status;

@@ -14,7 +14,6 @@ use zoneweave_zoned::{BlockError, Lba};
 use crate::array::error::NotRecorded;
 use crate::array::repair::faults::{self, RecordsFaults};
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark};
 use crate::log::admit::requests::check_range;
 use crate::log::engine::core::Core;
 use crate::log::read::range::read_range;
@@ -40,7 +39,7 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), NotRecorded> {
         }
         let forgotten = faults::clear(core).await?;
         let blocks: Vec<_> = forgotten.lost_blocks().take(BLOCKS_MOST).collect();
-        core.not_listed.borrow_mut().extend(&blocks);
+        core.not_listed.borrow_mut().add(&blocks, forgotten.joined);
         blocks
     };
     let blocks = stream::iter(blocks);
@@ -51,14 +50,14 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), NotRecorded> {
 
 /// Reads a block that was listed as lost, unless it is listed again, and lists it if it still is.
 async fn look_at(core: &Rc<Core>, lba: Lba) {
-    if !core.not_listed.borrow().contains(&lba) {
+    if !core.not_listed.borrow().contains(lba) {
         return;
     }
     let read = match check_range(core, lba, 1) {
         Ok(()) => read_range(core, lba, 1).await.map(drop),
         Err(error) => Err(error),
     };
-    let is_unlisted = core.not_listed.borrow_mut().remove(&lba);
+    let is_unlisted = core.not_listed.borrow_mut().remove(lba);
     // A block that cannot be read for want of a drive would not be listed again.
     if is_unlisted && matches!(read, Err(BlockError::Unrecoverable { .. })) {
         core.state.borrow_mut().array.lost.lose(lba);
@@ -67,10 +66,5 @@ async fn look_at(core: &Rc<Core>, lba: Lba) {
 
 /// Lists the blocks again that were not read yet: the volume closes.
 pub(in crate::log) fn list_unread(core: &Core) {
-    let blocks = core.not_listed.take();
-    let mut state = core.state.borrow_mut();
-    for lba in blocks {
-        mark(Mark::ClearCutShort);
-        state.array.lost.lose(lba);
-    }
+    core.not_listed.take().list(&mut core.state.borrow_mut().array.lost);
 }
