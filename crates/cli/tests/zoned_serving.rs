@@ -5,6 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::process::Stdio;
 
+use serde_json::Value;
+
 use crate::common::{MEMBERS, Place, pattern};
 
 /// Six drives, the first four with a zoned volume `z`.
@@ -28,6 +30,12 @@ fn read(place: &Place, drives: &str, zone: u32) -> Vec<u8> {
     let output = place.command(&format!("zoned read {drives} --zone {zone}")).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     output.stdout
+}
+
+/// Asks for the status until it is so; each question takes some milliseconds.
+fn wait_until(place: &Place, is_so: impl Fn(&Value) -> bool) {
+    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
+    assert!((0..5000).any(|_| is_so(&status())), "it does not come to that: {:#}", status());
 }
 
 #[test]
@@ -188,15 +196,14 @@ fn an_interrupted_rebuild_goes_on_in_the_next_server() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
-    while status()["members"][2]["state"] != "rebuilding" {}
+    wait_until(&place, |status| status["members"][2]["state"] == "rebuilding");
     place.run("array status d/drive0 --check").exits(10).says("REBUILDING").says("zones");
     let second = place.run("array replace d/drive0 --slot 2 --with d/drive4").exits(4);
     second.complains("in service");
     server.kill();
     replace.wait().unwrap();
     let server = place.serve_zoned("d/drive0 d/drive1 d/drive3 d/drive4");
-    while status()["members"][2]["state"] != "online" {}
+    wait_until(&place, |status| status["members"][2]["state"] == "online");
     let log = server.stop();
     assert!(log.contains("the interrupted rebuild is complete"), "{log}");
     assert!(!log.contains("the rebuild has stopped"), "{log}");
@@ -210,23 +217,23 @@ fn an_interrupted_rebuild_goes_on_in_the_next_server() {
 #[test]
 fn a_replacement_that_waits_for_another_is_shown() {
     let place = Place::new();
-    place.run("emu create d --drives 7 --zones 16 --zone-capacity 4MiB").exits(0);
+    place.run("emu create d --drives 7 --zones 24 --zone-capacity 4MiB").exits(0);
     let five = "d/drive0 d/drive1 d/drive2 d/drive3 d/drive4";
     place.run(&format!("array create z {five} --kind zoned --level raid6")).exits(0);
-    for zone in 0..4 {
-        write(&place, five, zone, &pattern(zone.into(), 6 << 20));
+    // The rebuild of a slot takes most of half a minute.
+    for zone in 0..8 {
+        write(&place, five, zone, &pattern(zone.into(), 9 << 20));
     }
     let server = place.serve_zoned(&format!("{five} --rebuild-limit 1MiB"));
-    let status = || place.run("--json array status d/drive0").exits(0).document("array-status");
     let replace = |slot: usize, drive: &str| {
         place.run(&format!("array fail d/drive0 --slot {slot}")).exits(0);
         let words = format!("array replace d/drive0 --slot {slot} --with {drive}");
         place.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     };
     let first = replace(1, "d/drive5");
-    while status()["members"][1]["state"] != "rebuilding" {}
+    wait_until(&place, |status| status["members"][1]["state"] == "rebuilding");
     let second = replace(2, "d/drive6");
-    while status()["server"]["waiting"][0]["slot"] != 2 {}
+    wait_until(&place, |status| status["server"]["waiting"][0]["slot"] == 2);
     let waits = place.run("array status d/drive0 --check").exits(11);
     waits.says("action none: slot 1 being rebuilt").says("waits to replace slot 2");
     place.run("array jobs d/drive0").exits(0).says("slot 2").says("queued");
@@ -301,7 +308,7 @@ fn commands_to_zones_go_to_the_server() {
     let mut child = append.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&data[..8192]).unwrap();
     let appended = child.wait_with_output().unwrap().stdout;
-    let appended: serde_json::Value = serde_json::from_slice(&appended).unwrap();
+    let appended: Value = serde_json::from_slice(&appended).unwrap();
     assert_eq!(appended["appends"][0]["offset_bytes"], 3 << 20);
     run(&format!("zoned finish {any} --zone 2")).exits(0);
     assert_eq!(state(2), "full");
