@@ -1,5 +1,6 @@
 //! Errors of commands. Each message says what failed and what to do; each error has an exit code.
 
+mod advice;
 mod lifecycle;
 mod members;
 
@@ -27,6 +28,7 @@ use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 use crate::exit::Exit;
 use crate::format;
 use crate::status::shard::ShardStatus;
+use advice::{rest_advice, zone_advice};
 pub(crate) use lifecycle::LifecycleError;
 pub(crate) use members::NewMemberError;
 
@@ -71,8 +73,8 @@ pub(crate) enum CliError {
     #[error("{zone} of the volume: {status}{}", zone_advice(*status))]
     Zone { zone: ZoneId, status: Status },
     #[error(
-        "{zone} of the volume: {status}; {} of the input were written before, and the rest was not{}",
-        format::bytes(*written_bytes), rest_advice(*status)
+        "{zone} of the volume: {status}; the first {written_bytes} bytes of the input were written{}",
+        rest_advice(*status)
     )]
     ZoneRest { zone: ZoneId, status: Status, written_bytes: u64 },
     #[error(
@@ -551,27 +553,6 @@ fn store_exit(code: Code) -> Exit {
         Code::Damaged | Code::Unreadable => Exit::DataLost,
         Code::Unreachable => Exit::Unreachable,
         _ => Exit::Failed,
-    }
-}
-
-/// What a user may do about the status of a command to a zone.
-fn zone_advice(status: Status) -> &'static str {
-    match status {
-        Status::ZoneFull => ": reset it to write it again",
-        Status::ZoneInvalidWrite => ": writes begin at the write pointer, see `zoned report`",
-        Status::TooManyOpen | Status::TooManyActive => ": finish or reset another zone",
-        Status::LbaOutOfRange => ": the volume ends before it",
-        _ => "",
-    }
-}
-
-/// What a user may do about the rest of the data that a zone has not taken.
-fn rest_advice(status: Status) -> &'static str {
-    match status {
-        Status::ZoneFull | Status::ZoneBoundary => {
-            ": write it to another zone; a reset would erase what was written"
-        }
-        other => zone_advice(other),
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::common::{MEMBERS, Place, pattern};
+use crate::common::{Ended, MEMBERS, Place, pattern};
 
 /// Six drives, the first four with a zoned volume `z`.
 fn with_volume() -> Place {
@@ -246,6 +246,31 @@ fn a_replacement_that_waits_for_another_is_shown() {
     let log = server.stop();
     let is_told = |line: &str| line.contains("slot 2") && line.contains("to be replaced by");
     assert!(log.lines().any(is_told), "{log}");
+}
+
+/// Nothing told what the zone had taken before the server ended.
+#[test]
+fn a_write_whose_server_ends_says_how_much_was_written() {
+    let place = with_volume();
+    let server = place.serve_zoned(MEMBERS);
+    let mut write = place.command("zoned write d/drive0 --zone 1");
+    write.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut writing = write.spawn().unwrap();
+    let mut input = writing.stdin.take().unwrap();
+    let data = pattern(3, 3 << 20);
+    let (first, rest) = data.split_at(2 << 20);
+    input.write_all(first).unwrap();
+    let zone = || {
+        let report = place.run("--json zoned report d/drive0 --from 1 --count 1").exits(0);
+        report.document("zoned-report")["zones"][0].clone()
+    };
+    let is_taken = || zone()["written_bytes"] == first.len();
+    assert!((0..2000).any(|_| is_taken()), "{}", zone());
+    server.kill();
+    input.write_all(rest).unwrap();
+    drop(input);
+    let told = format!("the first {} bytes of the input were written", first.len());
+    Ended::of(writing).exits(5).complains(&told);
 }
 
 /// Nothing is written before everything is there that serving needs.

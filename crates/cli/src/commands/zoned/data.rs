@@ -1,5 +1,6 @@
 //! `zoneweave zoned read`, `write` and `append`.
 
+use std::cell::Cell;
 use std::io::{self, Read as _, Write as _};
 
 use clap::Args;
@@ -18,6 +19,10 @@ use crate::output::Output;
 /// What to do about an append without an answer.
 const APPEND_UNKNOWN: &str = "the listed appends were made; if the server did not answer, one more may \
      have been: see `zoneweave zoned report` before you repeat it";
+
+/// What to do about a write without an answer.
+const WRITE_UNKNOWN: &str = "of the input were written, and more may have been: see \
+     `zoneweave zoned report` before you repeat the rest";
 
 /// Blocks of a request: 1 MiB.
 const PIECE_BLOCKS: u32 = 256;
@@ -128,6 +133,7 @@ fn refused(volume: &dyn ZonedDevice, block: ZoneAddress, status: Status) -> CliE
 }
 
 pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> {
+    let taken = Cell::new(0);
     let written = request.volume.run(&[request.zone], output, async |volume| {
         let zone = known(volume, request.zone)?;
         let start = write_pointer(volume, zone).await?;
@@ -144,10 +150,17 @@ pub(super) fn write(request: &Write, output: &Output) -> Result<Exit, CliError> 
                 written_bytes => CliError::ZoneRest { zone, status, written_bytes },
             })?;
             at += blocks.0;
+            taken.set(bytes_of(at - start));
         }
         flush(volume, zone).await?;
         let (offset_bytes, written_bytes) = (bytes_of(start), bytes_of(at - start));
         Ok(Written { zone: zone.0, offset_bytes, written_bytes })
+    });
+    let written = written.inspect_err(|error| {
+        // That of a server that has ended says nothing of it.
+        if taken.get() > 0 && error.is_silence() {
+            output.news(format_args!("the first {} bytes {WRITE_UNKNOWN}", taken.get()));
+        }
     })?;
     output.result("zoned-write", &written, |output| {
         let Written { zone, offset_bytes, written_bytes } = &written;
