@@ -180,8 +180,11 @@ impl State {
     pub(super) fn shown(&self) -> Vec<(&str, &Volume)> {
         let is_meant = |uuid: &str, volume: &Volume| match &self.only {
             None => true,
+            // One that has not told its name may be meant, if it does not answer.
             Some(only) => {
-                only == uuid || volume.status().is_some_and(|status| status.name == *only)
+                let is_named = |status: &ArrayStatus| status.name == *only;
+                only.eq_ignore_ascii_case(uuid)
+                    || volume.status().map_or(volume.silence.is_some(), is_named)
             }
         };
         let all = self.volumes.iter().map(|(uuid, volume)| (uuid.as_str(), volume));

@@ -260,7 +260,7 @@ fn volumes_come_and_go_beside_the_selected_one() {
 
 #[test]
 fn a_name_or_uuid_chooses_one_volume() {
-    for chosen in ["vol1", "bb"] {
+    for chosen in ["vol1", "bb", "BB"] {
         let mut scene = Scene::of(&[]);
         scene.state = State::new(Some(chosen.to_owned()));
         assert!(scene.frame(0, 80, 24).contains(&format!("no served volume is named {chosen}")));
@@ -272,6 +272,22 @@ fn a_name_or_uuid_chooses_one_volume() {
         assert!(frame.contains("1 volume every") && frame.contains("\nvol1  HEALTHY"), "{frame}");
         assert!(!frame.contains("vol0"), "{frame}");
     }
+}
+
+/// "No served volume is named vol1" was said of one whose server had stopped answering before.
+#[test]
+fn a_server_that_never_answered_may_be_of_the_volume_that_is_meant() {
+    let mut scene = Scene::of(&[]);
+    scene.state = State::new(Some("vol1".to_owned()));
+    scene.state.hear(Event::Served(["aa", "bb"].map(str::to_owned).into()));
+    scene.hears("aa", 0, Ok(served("vol0", 10)));
+    scene.hears("bb", 0, Err("it does not answer"));
+    let frame = scene.frame(0, 80, 24);
+    assert!(frame.contains("\nbb  UNKNOWN") && frame.contains("it does not answer"), "{frame}");
+    assert!(!frame.contains("vol0") && !frame.contains("no served volume"), "{frame}");
+    // It was another one.
+    scene.hears("bb", 1, Ok(served("vol2", 10)));
+    assert!(scene.frame(1, 80, 24).contains("no served volume is named vol1"));
 }
 
 #[test]
