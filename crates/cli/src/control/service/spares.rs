@@ -40,6 +40,11 @@ impl KeptSpare {
         self.waiting.as_ref().is_some_and(|named| named.identity.is_at(path))
     }
 
+    /// Whether it was given up, and its drive was at a path. That drive may be another one's now.
+    fn was_given_up_at(&self, path: &Path) -> bool {
+        self.waiting.is_none() && self.refused.is_some() && self.path == path
+    }
+
     /// The drive that waits, with its future UUID.
     pub(super) fn waiting(&self) -> Option<(String, NamedDrive)> {
         Some((self.uuid.clone(), self.waiting.clone()?))
@@ -56,6 +61,8 @@ impl Service {
         let known = |spare: &KeptSpare| spare.uuid == uuid;
         assert!(!self.spares.borrow().iter().any(known), "a UUID is drawn once");
         let waiting = Some(named);
+        // The spare that was given up is replaced.
+        self.spares.borrow_mut().retain(|old| !old.was_given_up_at(&path));
         self.spares.borrow_mut().push(KeptSpare {
             member,
             uuid,
@@ -107,7 +114,7 @@ impl Service {
         }
     }
 
-    /// Gives back a hot spare, whose drive is closed.
+    /// Gives back a hot spare, whose drive is closed; dismisses one that was given up.
     ///
     /// # Errors
     /// If the drive is no spare, or was used meanwhile.
@@ -116,12 +123,17 @@ impl Service {
         self.look_at_spares();
         let mut spares = self.spares.borrow_mut();
         let none = || LifecycleError::NoSpare { label: path.display().to_string() };
-        let at = spares.iter().position(|spare| spare.waits_at(path)).ok_or_else(none)?;
+        let waits = spares.iter().position(|spare| spare.waits_at(path));
+        let given_up = || {
+            let path = absolute(path).ok()?;
+            spares.iter().position(|spare| spare.was_given_up_at(&path))
+        };
+        let at = waits.or_else(given_up).ok_or_else(none)?;
         assert!(
-            spares[at].member != MemberUuid::default(),
+            waits.is_none() || spares[at].member != MemberUuid::default(),
             "a spare that was refused does not wait"
         );
-        if !self.volume.remove_spare(spares[at].member) {
+        if waits.is_some() && !self.volume.remove_spare(spares[at].member) {
             return Err(none().into());
         }
         let drive = spares.remove(at).label;
