@@ -81,16 +81,18 @@ impl Changes {
 
     fn look_at_members(&mut self, members: &[MemberStatus], news: &mut Vec<What>) {
         for (slot, member) in members.iter().enumerate() {
-            let Some((state, io, header_lost)) = self.members.get(slot) else { continue };
             let place = || Place::new(slot, member.drive.as_deref().unwrap_or_default());
+            let seen = self.members.get(slot);
+            // Drives are watched from their opening on, and a start may take minutes.
+            if member.header_lost && !seen.is_some_and(|(.., lost)| *lost) {
+                news.push(What::DriveHeader { place: place() });
+            }
+            let Some((state, io, _)) = seen else { continue };
             if *state != member.state {
                 let reason = member.reason.clone();
                 news.push(What::Member { place: place(), state: member.state, reason });
             }
             news.extend(errors(place, io, &member.io.unwrap_or_default()));
-            if member.header_lost && !header_lost {
-                news.push(What::DriveHeader { place: place() });
-            }
         }
         let seen = |member: &MemberStatus| {
             (member.state, member.io.unwrap_or_default(), member.header_lost)
