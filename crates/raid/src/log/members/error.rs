@@ -58,7 +58,8 @@ pub enum ReplaceError {
     /// No superblock is left on the drive.
     #[error(
         "the drive has no superblock of an array, or none that can be read, so that its \
-         missed writes are unknown: use `replace`, which erases it"
+         missed writes are unknown: look at it with `zoneweave inspect`, and try again if its reads \
+         fail; otherwise use `replace`, which erases it"
     )]
     NoSuperblock,
     /// The drive was a member before, and its contents cannot be erased.
