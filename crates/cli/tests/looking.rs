@@ -84,10 +84,9 @@ fn status_tells_how_many_more_drives_may_be_lost() {
     let whole = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3 d/drive4").exits(0);
     assert!(!whole.stdout.contains("may be lost"), "{whole:#?}");
     let one = place.run("array status d/drive0 d/drive1 d/drive2 d/drive3").exits(0);
-    one.says("1 of 5 drives out of service or being rebuilt: any one more may be lost")
-        .says("replace it:");
+    one.says("1 of 5 drives not in full service: any one more may be lost").says("replace it:");
     let two = place.run("array status d/drive0 d/drive1 d/drive2").exits(0);
-    let two = two.says("2 of 5 drives out of service or being rebuilt: no other may be lost");
+    let two = two.says("2 of 5 drives not in full service: no other may be lost");
     two.says("bring slots 3, 4 back or serve the array without them and replace them before another drive fails");
     let two = place.run("--json array status d/drive0 d/drive1 d/drive2").exits(0);
     assert_eq!(two.document("array-status")["losses_left"], 0);

@@ -88,7 +88,7 @@ fn field(output: &Output, name: &str, text: &str) {
     lines(output, &format!("  {name:<9} "), text);
 }
 
-/// The number of lost drives, and of further drives that may fail.
+/// The number of drives that are lost or lack blocks, and of further drives that may fail.
 fn losses(members: &[MemberStatus], left: usize) -> String {
     let lost = members.iter().filter(|member| !member.is_whole()).count();
     let left = match left {
@@ -96,7 +96,7 @@ fn losses(members: &[MemberStatus], left: usize) -> String {
         1 => "any one more may be lost".to_owned(),
         some => format!("any {some} more may be lost"),
     };
-    format!("{lost} of {} drives out of service or being rebuilt: {left}", members.len())
+    format!("{lost} of {} drives not in full service: {left}", members.len())
 }
 
 /// Lost ranges by their offset in bytes, as tools that copy blocks take them.
