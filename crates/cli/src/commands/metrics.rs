@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -61,6 +61,7 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
     let session = Session::new();
     let signals = session.as_ref().ok().map(|session| Signals::new(&session.ring)).transpose();
     let signals = signals.map_err(|error| CliError::System { action: "receive signals", error })?;
+    let mut ours = None;
     let socket = match address {
         Address::Tcp(address) => {
             let listener = TcpListener::bind(address).map_err(failed)?;
@@ -71,6 +72,7 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
         Address::Unix(path) => {
             remove_stale(path)?;
             let listener = UnixListener::bind(path).map_err(failed)?;
+            ours = identity(path);
             fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
             output.line(format_args!(
                 "curl --unix-socket {} http://localhost/metrics",
@@ -79,6 +81,10 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
             Socket::Unix(listener)
         }
     };
+    // A machine under load may take its time until a signal is waited for.
+    if let Some(signals) = &signals {
+        signals.serving();
+    }
     output.line("ready; stop with Ctrl-C");
     serve(socket)?;
     let (Ok(session), Some(signals)) = (&session, &signals) else {
@@ -86,14 +92,22 @@ pub(crate) fn run(request: &Metrics, output: &Output) -> Result<Exit, CliError> 
             thread::park();
         }
     };
-    signals.serving();
     let ended = session.executor.run(signals.next());
-    if let Address::Unix(path) = address {
-        // Somebody may have removed it.
+    if let Address::Unix(path) = address
+        && ours.is_some()
+        && identity(path) == ours
+    {
+        // Somebody may remove it at the same time.
         let _ = fs::remove_file(path);
     }
     ended.map_err(|error| CliError::System { action: "receive signals", error })?;
     Ok(Exit::Done)
+}
+
+/// The device and the inode of a file. The number of a socket that listens is not used again.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    let found = fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Removes a socket that nobody listens at.

@@ -1,8 +1,9 @@
 //! `zoneweave metrics`: of all arrays that are served.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -99,6 +100,30 @@ fn metrics_end_in_order_by_a_signal() {
         assert_eq!(exporter.wait().unwrap().code(), Some(0), "{signal:?}");
         assert!(!place.path("m.sock").exists());
     }
+}
+
+/// One that had ended removed the socket of the next one.
+#[test]
+fn metrics_leave_the_socket_of_a_successor() {
+    let place = Place::new();
+    let begin = || {
+        let words = "metrics --listen unix:m.sock";
+        let mut exporter = place.hearing(words).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(exporter.stdout.take().unwrap()).lines();
+        lines.find(|line| line.as_ref().unwrap().starts_with("ready")).unwrap().unwrap();
+        (exporter, lines)
+    };
+    let end = |exporter: &mut Child| {
+        kill_process(Pid::from_child(exporter), Signal::TERM).unwrap();
+        assert_eq!(exporter.wait().unwrap().code(), Some(0));
+    };
+    let (mut first, _first_lines) = begin();
+    fs::remove_file(place.path("m.sock")).unwrap();
+    let (mut second, _second_lines) = begin();
+    end(&mut first);
+    assert!(place.path("m.sock").exists());
+    end(&mut second);
+    assert!(!place.path("m.sock").exists());
 }
 
 /// The alerts fire when they should, and Prometheus takes what servers tell.
