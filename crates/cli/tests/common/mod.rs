@@ -23,7 +23,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_zoneweave");
 
 /// Longest time for a command. Only one that hangs needs it, or a server that should have refused
 /// to start.
-const LIMIT: Duration = Duration::from_secs(300);
+pub(crate) const LIMIT: Duration = Duration::from_secs(300);
 
 /// A directory for drives, sockets and the runtime directory.
 pub(crate) struct Place {

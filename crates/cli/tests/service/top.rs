@@ -5,13 +5,15 @@ use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Instant;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
-use crate::common::{MEMBERS, Place};
+use crate::common::{LIMIT, MEMBERS, Place};
 
 /// A terminal, with the command on it.
 struct Watched {
@@ -46,12 +48,18 @@ impl Watched {
     /// Waits until the command has drawn something. It writes what changed, so a word that was
     /// there before, and a space on an empty line, are not written again.
     fn draws(&mut self, what: &str) {
+        let until = Instant::now() + LIMIT;
         while !self.written.contains(what) {
+            assert!(Instant::now() < until, "{what} is not drawn: {}", self.written);
             self.takes();
         }
     }
 
     fn takes(&mut self) {
+        let limit = Timespec { tv_sec: i64::try_from(LIMIT.as_secs()).unwrap(), tv_nsec: 0 };
+        let mut terminal = [PollFd::new(&self.terminal, PollFlags::IN)];
+        let ready = poll(&mut terminal, Some(&limit)).unwrap();
+        assert!(ready > 0, "nothing is drawn after {}", self.written);
         let mut bytes = [0; 4096];
         let count = self.terminal.read(&mut bytes).unwrap();
         assert!(count > 0, "the terminal ended after {}", self.written);
