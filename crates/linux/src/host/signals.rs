@@ -70,7 +70,7 @@ impl Signal {
 /// Receives SIGINT, SIGTERM and SIGHUP instead of dying from them. A SIGHUP that the process was
 /// told to ignore (`nohup`) stays ignored.
 pub struct Signals {
-    ring: Ring,
+    ring: Option<Ring>,
     descriptor: Descriptor,
     watch: Arc<Watch>,
 }
@@ -111,6 +111,19 @@ impl Signals {
     /// # Errors
     /// If the kernel refuses a signal descriptor or a thread (out of descriptors, out of memory).
     pub fn new(ring: &Ring) -> io::Result<Self> {
+        Self::with(Some(ring.clone()))
+    }
+
+    /// The same without a ring, which a container may refuse: signals are looked for, and taken, as
+    /// often as they shall be seen.
+    ///
+    /// # Errors
+    /// As [`Signals::new`].
+    pub fn without_ring() -> io::Result<Self> {
+        Self::with(None)
+    }
+
+    fn with(ring: Option<Ring>) -> io::Result<Self> {
         let mut numbers = vec![libc::SIGINT, libc::SIGTERM];
         if !is_ignored(libc::SIGHUP) {
             numbers.push(libc::SIGHUP);
@@ -122,7 +135,7 @@ impl Signals {
         thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || watching.run(&copy, &numbers))?;
-        Ok(Self { ring: ring.clone(), descriptor: Rc::new(descriptor), watch })
+        Ok(Self { ring, descriptor: Rc::new(descriptor), watch })
     }
 
     /// The server serves: signals are for [`Signals::next`] alone.
@@ -151,15 +164,23 @@ impl Signals {
         is_readable(&self.descriptor, Duration::ZERO)
     }
 
+    /// Takes a signal that waits to be received.
+    #[must_use]
+    pub fn take(&self) -> Option<Signal> {
+        // One that is ignored never waits.
+        take_pending(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP]).and_then(Signal::of)
+    }
+
     /// Waits for the next signal.
     ///
     /// # Errors
-    /// Those of reading the descriptor; the kernel documents none that can happen here.
+    /// Without a ring. Of the descriptor, the kernel documents none that can happen here.
     pub async fn next(&self) -> io::Result<Signal> {
+        let ring = self.ring.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         loop {
             let buffer = AlignedBuffer::zeroed(BlockCount(1));
             let length = size_of::<libc::signalfd_siginfo>();
-            let (buffer, count) = self.ring.read_some(&self.descriptor, buffer, length).await?;
+            let (buffer, count) = ring.read_some(&self.descriptor, buffer, length).await?;
             if count != length {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

@@ -106,5 +106,12 @@ mod tests {
         assert_eq!(unsafe { libc::raise(libc::SIGHUP) }, 0);
         assert_eq!(super::take_pending(&[libc::SIGTERM, libc::SIGHUP]), Some(libc::SIGHUP));
         assert_eq!(super::take_pending(&[libc::SIGTERM, libc::SIGHUP]), None);
+        let polled = Signals::without_ring().unwrap();
+        polled.serving();
+        assert!(!polled.is_pending() && polled.take().is_none());
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::raise(libc::SIGINT) }, 0);
+        assert!(polled.is_pending());
+        assert_eq!((polled.take(), polled.is_pending()), (Some(Signal::Interrupt), false));
     }
 }

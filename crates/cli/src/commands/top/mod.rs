@@ -24,7 +24,6 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format::parse_time;
 use crate::output::Output;
-use crate::session::Session;
 use keys::Input;
 use sampler::Sampler;
 use screen::Screen;
@@ -56,9 +55,9 @@ pub(crate) fn run(request: &Top, output: &Output) -> Result<Exit, CliError> {
     if output.json() || !io::stdin().is_terminal() || !io::stdout().is_terminal() {
         return Err(CliError::NoTerminal);
     }
-    let session = Session::new()?;
     let failed = |action| move |error| CliError::System { action, error };
-    let signals = Signals::new(&session.ring).map_err(failed("receive signals"))?;
+    // A container that refuses io_uring has sockets to its servers all the same.
+    let signals = Signals::without_ring().map_err(failed("receive signals"))?;
     // All of them are for this thread: the other one would end the process without the terminal.
     signals.serving();
     let interval = request.interval.max(SHORTEST);
@@ -69,8 +68,7 @@ pub(crate) fn run(request: &Top, output: &Output) -> Result<Exit, CliError> {
         watch(&mut state, &mut sampler, &mut screen, &look, &signals)
     });
     // The terminal is as before: from here on a signal may end the process.
-    if signals.is_pending() {
-        let signal = session.executor.run(signals.next()).map_err(failed("receive a signal"))?;
+    if let Some(signal) = signals.take() {
         signal.end_process();
     }
     watched.map_err(failed("use the terminal"))?;
