@@ -16,6 +16,7 @@ use zoneweave_raid::log::{
 use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
 use zoneweave_zoned::{Status, ZoneInfo};
 
+use crate::drives::failure::with_error;
 use crate::error::CliError;
 use crate::format::slot_state;
 use crate::session::NamedDrive;
@@ -152,7 +153,8 @@ pub(crate) fn explained(
             // The reason of the slot is that of the drive before, unless a rebuild lost this one.
             let is_gone = failed == Status::DeviceGone;
             let reason = drive.drive.failure().or_else(|| reason_of(slot).filter(|_| is_gone));
-            let reason = reason.unwrap_or_else(|| failed.to_string());
+            let told = || with_error(&failed.to_string(), drive.drive.write_error());
+            let reason = reason.unwrap_or_else(told);
             CliError::NewDriveFailed { label: drive.label.clone(), reason }
         }
         ReplaceError::Stopped(stopped) => volume_stopped(stopped, &status.members),

@@ -1,8 +1,9 @@
 //! Creating drives and arrays: refusals, their reasons and exit codes.
 
 use std::fs;
+use std::process::Command;
 
-use crate::common::{MEMBERS, Place, SmallDisk};
+use crate::common::{Ended, MEMBERS, Place, SmallDisk};
 use zoneweave_emulator::preset;
 
 #[test]
@@ -19,6 +20,18 @@ fn drives_are_sparse_files_and_never_overwritten() {
     fs::write(place.path("e/drive1"), "precious").unwrap();
     place.run("emu create e --drives 2").exits(4).complains("e/drive1 exists");
     assert!(!place.path("e/drive0").exists(), "nothing is made if something is in the way");
+}
+
+/// A signal ended the command, as it would have ended a server.
+#[test]
+fn a_limit_of_file_sizes_is_an_error_like_others() {
+    let place = Place::new();
+    let create = place.command("emu create d --drives 1 --zones 8 --zone-capacity 1MiB");
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg("ulimit -f 100 && exec \"$0\" \"$@\"");
+    shell.arg(create.get_program()).args(create.get_args()).current_dir(place.path(""));
+    let ended = Ended::of_command(&mut shell).complains("File too large");
+    assert!(ended.code > 0, "{ended:?}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub use drives::{
     NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
 };
 pub use host::timeout::timeout;
-pub use host::{ServiceManager, Signal, Signals, entropy, unix_seconds};
+pub use host::{ServiceManager, Signal, Signals, entropy, survive_file_size_limit, unix_seconds};
 pub use memory_device::MemoryDevice;
 pub use remote::{DeviceLink, Mailbox, RemoteDevice};
 pub use ring::{Descriptor, NoOperations, Ring, RingError, RingOptions};

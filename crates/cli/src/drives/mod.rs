@@ -2,6 +2,7 @@
 
 pub(crate) mod candidates;
 pub(crate) mod consent;
+pub(crate) mod failure;
 pub(crate) mod foreign;
 pub(crate) mod identity;
 pub(crate) mod membership;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
 use zoneweave_raid::log::{self, VolumeStatus};
-use zoneweave_zoned::{BLOCK_BYTES, Status, ZoneInfo};
+use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use super::inactive::mode_word;
 use super::judge::{Facts, Rebuild, Verdict, judge};
@@ -16,6 +16,7 @@ use super::{
     LaneStatus, LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus,
     ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
+use crate::drives::failure::with_error;
 use crate::drives::space::full_disk;
 use crate::job::JobStatus;
 
@@ -166,7 +167,11 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
         path: slot.map(|slot| slot.path.clone()),
         state: member.state,
         reason: failure
-            .or_else(|| member.reason.as_deref().map(|reason| with_error(reason, member, slot)))
+            .or_else(|| {
+                let error = slot.filter(|_| !member.state.is_in_service());
+                let error = error.and_then(|slot| slot.drive.write_error());
+                member.reason.as_deref().map(|reason| with_error(reason, error))
+            })
             .or_else(|| header_lost.then(|| HEADER_LOST.to_owned())),
         header_lost,
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
@@ -185,24 +190,6 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
             read_latency_ns: member.read_latency_ns,
         }),
     }
-}
-
-/// The reason of a member, with what the system has said of the last write to its drive, if that is
-/// why the member is out of service.
-fn with_error(reason: &str, member: &log::MemberStatus, slot: Option<&SlotDrive>) -> String {
-    let error = slot.and_then(|slot| slot.drive.write_error());
-    match error.filter(|_| !member.state.is_in_service() && is_of_write(reason)) {
-        Some(error) => format!("{reason}: {error}"),
-        None => reason.to_owned(),
-    }
-}
-
-/// Whether the reason of a member is the status of a write that its drive's file did not take. The
-/// last error may be months old.
-fn is_of_write(reason: &str) -> bool {
-    // A zone with a media error becomes read-only.
-    let statuses = [Status::WriteFault, Status::CapacityExceeded, Status::ZoneReadOnly];
-    statuses.iter().any(|status| reason.starts_with(status.name()))
 }
 
 fn amplification(found: log::Amplification, counters: &log::Counters) -> Amplification {
@@ -234,23 +221,5 @@ fn counters(counters: &log::Counters) -> Counters {
         degraded_reads: counters.degraded_reads,
         reads_around: counters.reads_around,
         reads_hedged: counters.reads_hedged,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// An operator took the drive out, and an error of months before was given as the reason.
-    #[test]
-    fn the_error_of_a_write_is_the_reason_of_what_follows_from_it_alone() {
-        for status in [Status::WriteFault, Status::CapacityExceeded] {
-            assert!(is_of_write(&status.to_string()), "{status}");
-        }
-        for reason in ["taken out of service by the administrator", "replaced by the administrator"]
-        {
-            assert!(!is_of_write(reason), "{reason}");
-        }
-        assert!(!is_of_write(&Status::DeviceGone.to_string()));
     }
 }

@@ -23,4 +23,4 @@ pub(crate) mod worker;
 pub use clock::unix_seconds;
 pub use entropy::entropy;
 pub use notify::ServiceManager;
-pub use signals::{Signal, Signals};
+pub use signals::{Signal, Signals, survive_file_size_limit};

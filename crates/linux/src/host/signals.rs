@@ -24,7 +24,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use zoneweave_zoned::{AlignedBuffer, BlockCount};
 
 use crate::ring::{Descriptor, Ring};
-use crate::sys::signal::{die_of, is_ignored, signal_descriptor, take_pending};
+use crate::sys::signal::{die_of, ignore, is_ignored, signal_descriptor, take_pending};
 
 /// Time for a start to end in order after a signal; the process ends within a second.
 const GRACE: Duration = Duration::from_millis(600);
@@ -65,6 +65,12 @@ impl Signal {
     pub fn end_process(self) -> ! {
         die_of(self.number())
     }
+}
+
+/// Has a write beyond the limit of file sizes (`ulimit -f`) fail: its signal, SIGXFSZ, would end
+/// the process. Some file systems send it to a thread of the kernel, others to this process.
+pub fn survive_file_size_limit() {
+    ignore(libc::SIGXFSZ);
 }
 
 /// Receives SIGINT, SIGTERM and SIGHUP instead of dying from them. A SIGHUP that the process was

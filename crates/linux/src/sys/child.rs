@@ -148,14 +148,14 @@ impl Drop for Actions {
 struct Attributes(Box<MaybeUninit<libc::posix_spawnattr_t>>);
 
 impl Attributes {
-    /// No blocked signals, a process group of its own, and the default for the signal that the
-    /// runtime of Rust ignores.
+    /// No blocked signals, a process group of its own, and the default for the signals that the
+    /// runtime of Rust and this process ignore.
     fn as_from_a_shell() -> io::Result<Self> {
         let flags = libc::POSIX_SPAWN_SETSIGMASK
             | libc::POSIX_SPAWN_SETSIGDEF
             | libc::POSIX_SPAWN_SETPGROUP;
         let flags = libc::c_short::try_from(flags).expect("flags of the call fit its argument");
-        let (none, ignored) = (set_of(&[])?, set_of(&[libc::SIGPIPE])?);
+        let (none, ignored) = (set_of(&[])?, set_of(&[libc::SIGPIPE, libc::SIGXFSZ])?);
         let mut memory = Box::new(MaybeUninit::uninit());
         // SAFETY: the memory is valid for writing attributes; the call initialises them.
         check_number(unsafe { libc::posix_spawnattr_init(memory.as_mut_ptr()) })?;
@@ -192,6 +192,7 @@ mod tests {
     #[test]
     fn a_child_has_no_blocked_signals_and_no_descriptors_of_its_parent() {
         let _blocked = signal_descriptor(&[libc::SIGTERM, libc::SIGHUP]).unwrap();
+        crate::survive_file_size_limit();
         let lent = File::open("/dev/null").unwrap();
         fcntl_setfd(&lent, FdFlags::empty()).unwrap();
         let folder = tempfile::tempdir().unwrap();
@@ -213,7 +214,9 @@ mod tests {
         assert_eq!(words[..3], ["input", "SigBlk:", "0000000000000000"]);
         assert_eq!((words[3], words.len()), ("SigIgn:", 5), "{seen}");
         let ignored = u64::from_str_radix(words[4], 16).unwrap();
-        assert_eq!(ignored & (1 << (libc::SIGPIPE - 1)), 0, "{seen}");
+        for signal in [libc::SIGPIPE, libc::SIGXFSZ] {
+            assert_eq!(ignored & (1 << (signal - 1)), 0, "{seen}");
+        }
     }
 
     #[test]

@@ -48,6 +48,12 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     unsafe { action.assume_init() }.sa_sigaction == libc::SIG_IGN
 }
 
+/// Ignores a signal from now on.
+pub(crate) fn ignore(signal: libc::c_int) {
+    // SAFETY: no handler is set that could run.
+    unsafe { libc::signal(signal, libc::SIG_IGN) };
+}
+
 /// Takes a pending signal out, without waiting.
 pub(crate) fn take_pending(signals: &[libc::c_int]) -> Option<libc::c_int> {
     let set = set_of(signals).ok()?;

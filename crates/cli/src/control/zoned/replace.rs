@@ -13,6 +13,7 @@ use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 use super::ZonedService;
 use crate::conditions::{refuse_working, spared_of, volume_stopped};
 use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
+use crate::drives::failure::with_error;
 use crate::drives::space::check_space;
 use crate::error::CliError;
 use crate::events::{Place, What};
@@ -162,7 +163,11 @@ impl ZonedService {
             }
             other => return other.into(),
         };
-        let reason = named.drive.failure().or(known).unwrap_or_else(|| status.to_string());
+        let told = || {
+            let told = known.unwrap_or_else(|| status.to_string());
+            with_error(&told, named.drive.write_error())
+        };
+        let reason = named.drive.failure().unwrap_or_else(told);
         CliError::NewDriveFailed { label: named.label.clone(), reason }
     }
 
