@@ -89,7 +89,13 @@ impl Walk<'_> {
             let stripe = self.read(&context, &columns, number).await;
             let first = number * layout.stripe_blocks();
             let until = most.min(first + layout.stripe_blocks());
-            if first < held && number * layout.unit >= written && stripe.is_empty() {
+            // A crash may come before the last parity of a finished zone is in its place: the log
+            // still has it.
+            let is_gone = || {
+                let mut blocks = first..until;
+                blocks.all(|block| self.readable(&context, &stripe, code, block).is_none())
+            };
+            if first < held && number * layout.unit >= written && stripe.is_empty() && is_gone() {
                 self.lose_rest(held, &mut contents, findings);
                 break;
             }
