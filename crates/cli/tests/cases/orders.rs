@@ -159,3 +159,14 @@ fn copies_of_a_served_volume_give_no_orders() {
         case.is_whole();
     }
 }
+
+/// The volume that was meant is served; its copy was overwritten.
+#[test]
+fn no_store_is_made_on_copies_of_a_served_volume() {
+    let case = Case::new(Kind::Zoned);
+    case.copy();
+    let server = case.serve(MEMBERS);
+    let store = MEMBERS.replace("d/", "copy/").replace(' ', ",");
+    case.changes_nothing(&["copy"], &[(format!("fs mkfs {store}"), 4, "a copy of")]);
+    server.stop();
+}

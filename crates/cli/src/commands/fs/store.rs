@@ -56,6 +56,7 @@ impl OfStore {
     /// Opens the device.
     pub(super) fn place(&self, session: &Session, output: &Output) -> Result<Place, CliError> {
         let drives = self.drives()?;
+        refuse_copies(session, &drives)?;
         let place = session.executor.run(Place::open(&session.ring, &session.handle, &drives));
         match place {
             Err(error) if error.is_in_use() => Err(served(session, &drives, error.into())?),
@@ -159,6 +160,19 @@ fn server_of(session: &Session, drives: &[PathBuf]) -> Result<Option<Client>, Cl
             Err(CliError::CopyOfServed { label, original, socket })
         }
     }
+}
+
+/// # Errors
+/// If the drives are copies of those of a volume that is served, or former members of it.
+fn refuse_copies(session: &Session, drives: &[PathBuf]) -> Result<(), CliError> {
+    // The common case, in which the drives need not be surveyed twice.
+    if control::sockets().is_empty() {
+        return Ok(());
+    }
+    // What is wrong with the drives themselves, and whether they are in use, is told by who opens
+    // them.
+    let Ok(Some(found)) = find(session, drives) else { return Ok(()) };
+    found.client().map(drop)
 }
 
 /// The error of drives in use: they may be those of a volume that is served.
