@@ -134,6 +134,52 @@ fn lost_blocks_are_listed_until_they_are_cleared() {
     assert_hit(&[Mark::FaultsRecorded, Mark::FaultsRead, Mark::ZonedLostListed]);
 }
 
+/// The order waited for a reset when the volume was closed, and forgot the blocks of other zones.
+/// Those of the zone that was being reset were listed anew.
+#[test]
+fn a_volume_that_closes_during_a_reset_lists_the_blocks_of_other_zones() {
+    for reset_first in [false, true] {
+        let drives = damaged();
+        live(&drives, async |volume, _| {
+            write(volume, 2, 0, WRITTEN).await.unwrap();
+            volume.clone().close().await;
+        });
+        for drive in &drives[..2] {
+            drive.set_unreadable(ZoneAddress::new(ZoneId(FIRST_COLUMN + 2), 2), BlockCount(1));
+        }
+        let gone = live(&drives, async |volume, handle| {
+            for at in (1..=2).flat_map(|zone| (0..WRITTEN).map(move |at| (zone, at))) {
+                let at = ZoneAddress::new(ZoneId(at.0), at.1);
+                let _read_or_lost = volume.read(at, BlockCount(1)).await;
+            }
+            judged(handle).await;
+            let mut gone = listed(volume);
+            gone.retain(|at| *at >= volume.geometry().zone_size.0);
+            assert!(!gone.is_empty() && gone.len() < listed(volume).len(), "in both zones");
+            recorded(volume, handle).await;
+            for drive in &drives {
+                let resets = Selector::next(CommandKind::Manage(ZoneAction::Reset));
+                let resets = resets.in_zone(ZoneId(FIRST_COLUMN + 1));
+                drive.inject(resets.always(), FaultAction::Slow(Nanos::from_secs(5)));
+            }
+            for is_reset in [reset_first, !reset_first] {
+                let volume = volume.clone();
+                handle.spawn_alone("order", async move {
+                    match is_reset {
+                        true => volume.manage(ZoneId(1), ZoneAction::Reset).await.unwrap(),
+                        false => volume.clear_faults().await.unwrap(),
+                    }
+                });
+            }
+            handle.sleep(Nanos::from_secs(1)).await;
+            volume.clone().close().await;
+            assert_eq!(listed(volume), gone);
+            gone
+        });
+        live(&drives, async |volume, _| assert_eq!(listed(volume), gone));
+    }
+}
+
 /// A volume that was closed while the order looked at the listed blocks forgot all of them.
 #[test]
 fn a_volume_that_closes_lists_what_was_not_looked_at_again() {

@@ -181,14 +181,20 @@ pub(crate) async fn record_everywhere<V: RecordsFaults>(volume: &Rc<V>) -> Resul
 }
 
 /// Forgets the known faults, once that is durable, and returns them. Faults found meanwhile stay.
+/// `taken` gets them before the record is written.
 ///
 /// # Errors
-/// If too few members are left, or one of them does not take the record. The faults stay.
-pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<Faults, NotRecorded> {
+/// If too few members are left, or one of them does not take the record. The faults stay, and are
+/// returned with the reason.
+pub(crate) async fn clear<V: RecordsFaults>(
+    volume: &Rc<V>,
+    taken: impl FnOnce(&Faults),
+) -> Result<Faults, (Faults, NotRecorded)> {
     let seen = Seen::default();
     let body = || {
-        let members = seen.take_of(&**volume).errors.len();
-        V::Body::of_faults(Faults::none_of(members))
+        let faults = seen.take_of(&**volume);
+        taken(&faults);
+        V::Body::of_faults(Faults::none_of(faults.errors.len()))
     };
     let done = match mutant(Mutant::FaultsClearedInMemory) {
         true => {
@@ -211,7 +217,10 @@ pub(crate) async fn clear<V: RecordsFaults>(volume: &Rc<V>) -> Result<Faults, No
         volume.forget_damage();
     }
     volume.schedule_fault_record();
-    done.map(|()| seen)
+    match done {
+        Ok(()) => Ok(seen),
+        Err(error) => Err((seen, error)),
+    }
 }
 
 /// Records the last faults of a volume that closes.

@@ -37,7 +37,7 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), NotRecorded> {
         if core.refusing.get() || core.closing.get() {
             return Err(NotRecorded::Stopped(StopReason::ShuttingDown));
         }
-        let forgotten = faults::clear(core).await?;
+        let forgotten = faults::clear(core, |_| ()).await.map_err(|(_, error)| error)?;
         let blocks: Vec<_> = forgotten.lost_blocks().take(BLOCKS_MOST).collect();
         core.not_listed.borrow_mut().add(&blocks, forgotten.joined);
         blocks

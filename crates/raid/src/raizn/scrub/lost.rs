@@ -136,9 +136,15 @@ impl Core {
             if self.closing.get() {
                 return Err(NotRecorded::Stopped(StopReason::ShuttingDown));
             }
-            let forgotten = faults::clear(self).await?;
-            self.state.borrow_mut().unlisted.lose_all_of(&forgotten);
-            forgotten
+            // A reset may forget some of them while that is being recorded.
+            let taken = |faults: &Faults| self.state.borrow_mut().unlisted.lose_all_of(faults);
+            match faults::clear(self, taken).await {
+                Ok(forgotten) => forgotten,
+                Err((listed, error)) => {
+                    self.forget_unlisted(&listed);
+                    return Err(error);
+                }
+            }
         };
         self.list_again(forgotten).await;
         Ok(())
@@ -160,9 +166,16 @@ impl Core {
             rest.forget(lba.0..lba.0 + 1);
             self.state.borrow_mut().unlisted.forget(lba.0..lba.0 + 1);
         }
-        // Another order may look at blocks of its own.
+        // It may have begun to close while a block waited for a reset.
+        if !self.closing.get() {
+            self.forget_unlisted(&rest);
+        }
+    }
+
+    /// A close need not list these blocks. Another order may look at blocks of its own.
+    fn forget_unlisted(&self, faults: &Faults) {
         let unlisted = &mut self.state.borrow_mut().unlisted;
-        for range in rest.lost {
+        for range in &faults.lost {
             unlisted.forget(range.lba.0..range.end());
         }
     }
