@@ -7,7 +7,7 @@
 //!    in it, `zone_pool` its free zones.
 //! 4. `volume` is the trait by which a volume lends the array its state.
 //! 5. `superblock` commits records to all members, each with a journal (`superblock_logs`), and
-//!    evicts a member that fails a commit.
+//!    evicts a member that fails a commit. `probe` does so before a membership is recorded.
 //! 6. `io` reads and resets; `health` counts failures and evicts; `eviction` decides whether the
 //!    array can do without a member; `stop` says why writes stopped.
 //! 7. `repair` prepares new drives and drives rebuilds.
@@ -28,6 +28,7 @@ pub(crate) mod io;
 pub(crate) mod latency;
 pub(crate) mod member;
 pub(crate) mod offered;
+pub(crate) mod probe;
 pub mod repair;
 pub mod start;
 pub(crate) mod state;

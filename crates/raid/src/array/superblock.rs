@@ -277,7 +277,7 @@ impl SuperblockLog {
         volume.changed().open();
     }
 
-    async fn reset_old_zones<V: ArrayVolume>(
+    pub(super) async fn reset_old_zones<V: ArrayVolume>(
         &self,
         volume: &Rc<V>,
         switched: Vec<(Column, ZoneId)>,
@@ -295,7 +295,7 @@ impl SuperblockLog {
     }
 
     /// Writes one member's records; returns the zone that a switch leaves to be reset.
-    async fn write_member<V: ArrayVolume>(
+    pub(super) async fn write_member<V: ArrayVolume>(
         &self,
         volume: &Rc<V>,
         commit: &Commit<'_, V::Body>,
@@ -376,7 +376,7 @@ enum Need {
 }
 
 /// Why a member's records were not written.
-enum Refused {
+pub(super) enum Refused {
     /// They do not fit into a zone of any drive.
     TooManyRecords,
     /// The drive rejected them with any status: an image file may be on a full file system.
@@ -390,25 +390,25 @@ impl From<Status> for Refused {
 }
 
 /// The records for every member; they may be written again after one has failed.
-struct Commit<'a, B> {
-    table: MemberTable,
-    body: &'a B,
+pub(super) struct Commit<'a, B> {
+    pub(super) table: MemberTable,
+    pub(super) body: &'a B,
     /// Whether a snapshot is written even if the zone has space.
-    switch: bool,
+    pub(super) switch: bool,
     /// One snapshot for all members, of one moment. Otherwise, while a drive is slow, a zone that
     /// is reset and reused could be listed under its old segment in records behind the ones that
     /// list the new one.
-    snapshot: OnceCell<Vec<B>>,
+    pub(super) snapshot: OnceCell<Vec<B>>,
 }
 
 /// The member table in all records of one commit. A member that fails during the commit is out in
 /// the next epoch. If some records of this commit said so, that version would have an unknown set
 /// of holders.
-struct MemberTable {
-    version: Version,
-    members: Vec<MemberEntry>,
+pub(super) struct MemberTable {
+    pub(super) version: Version,
+    pub(super) members: Vec<MemberEntry>,
     /// Whether the commit begins the epoch.
-    is_new: bool,
+    pub(super) is_new: bool,
 }
 
 /// Starts a new epoch if the membership changed.

@@ -191,6 +191,8 @@ marks! {
     ReportRefused = "superblock.report_refused",
     /// A report is refused by every member, and none is evicted for it.
     ReportTakenByNone = "superblock.report_taken_by_none",
+    /// A member does not repeat what it has on record, before an eviction is recorded.
+    ProbeRefused = "superblock.probe_refused",
     /// A member fails a commit and is put out of service by another one on the rest.
     CommitWithoutMember = "superblock.commit_without_member",
     /// A member fails while a membership is being recorded, and waits for the next record.
@@ -792,6 +794,8 @@ marks! {
     ZonedMissingAfterKill = "zoned.missing_after_kill",
     /// Zoned volume: a start without a member finds something to be written behind a clean stop.
     ZonedWaitGivenUp = "zoned.wait_given_up",
+    /// Zoned volume: a member fails while a start reads it, which waits without it all the same.
+    ZonedWaitsWithoutMore = "zoned.waits_without_more",
     /// Zoned volume: the first change has a start published.
     ZonedPublishedLate = "zoned.published_late",
     /// Zoned volume: a volume that was never published is closed, and writes nothing.

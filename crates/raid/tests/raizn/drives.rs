@@ -31,6 +31,15 @@ pub(super) fn drives(oob: OobKind, capacity: u32) -> Vec<RamDrive> {
     drives_with(oob, capacity, 14)
 }
 
+/// The same, so many of them.
+pub(super) fn some_drives(count: usize, capacity: u32) -> Vec<RamDrive> {
+    let few = drives(OobKind::Separate, capacity);
+    let geometry = few[0].geometry().clone();
+    let more = (few.len()..count).map(|seed| timing(seed as u64));
+    let more = more.map(|timing| RamDrive::new(geometry.clone(), timing).unwrap());
+    few.into_iter().chain(more).take(count).collect()
+}
+
 /// The same, with so many zones open or active at a time.
 pub(super) fn drives_with(oob: OobKind, capacity: u32, active: u32) -> Vec<RamDrive> {
     crate::support::instrument();
@@ -58,12 +67,17 @@ pub(super) fn offer(drives: &[RamDrive], handle: &Handle) -> Vec<OfferedDrive> {
 }
 
 pub(super) async fn create_on(drives: &[RamDrive], handle: &Handle, unit: u32) {
+    create_as(drives, handle, unit, Scheme::new(2, 1).unwrap()).await;
+}
+
+pub(super) async fn create_as(drives: &[RamDrive], handle: &Handle, unit: u32, scheme: Scheme) {
+    let members = u8::try_from(drives.len()).unwrap();
     let options = CreateOptions {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
-        members: (1..=3).map(|at| MemberUuid([at; 16])).collect(),
+        members: (1..=members).map(|at| MemberUuid([at; 16])).collect(),
         lineage: Lineage(1),
-        scheme: Scheme::new(2, 1).unwrap(),
+        scheme,
         unit: BlockCount(unit),
         checksums: true,
         wipe: false,

@@ -6,6 +6,7 @@ use zoneweave_zoned::ImportError;
 use crate::array::error::AssemblyError;
 use crate::array::stop::StopReason;
 use crate::raizn::recover::unread::Unread;
+use crate::scheme::Column;
 
 /// Why a zoned volume does not start.
 #[derive(Debug, Error)]
@@ -25,6 +26,16 @@ pub enum OpenError {
     /// Members failed while the volume was being recovered.
     #[error("the volume cannot be started: {0}")]
     Stopped(StopReason),
+    /// A drive failed while the start read it, and the others are not enough. Nothing was recorded.
+    #[error("the volume cannot be started without the drive of slot {slot} ({failure}): {reason}")]
+    StoppedBy {
+        /// Why the others are not enough.
+        reason: StopReason,
+        /// The slot of the drive.
+        slot: Column,
+        /// How it failed.
+        failure: String,
+    },
     /// A drive gives no answer about blocks that decide how far zones are readable, or that were
     /// moved to its parity log.
     #[error("the volume cannot be started: {0}")]

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use zoneweave_zoned::{Status, ZoneInfo};
 
-use crate::raizn::format::body::Mount;
+use crate::array::probe::Probe;
+use crate::raizn::format::body::{Mount, ZonedBody};
 use crate::raizn::format::log_record::LogHeader;
 use crate::raizn::stripe::Block;
 
@@ -41,6 +42,8 @@ pub(crate) struct Media {
 pub(crate) struct Unpublished {
     /// Its number.
     pub(crate) mount: Mount,
+    /// What its members repeat before its evictions are recorded.
+    pub(crate) probe: Option<Rc<Probe<ZonedBody>>>,
     /// What the parity logs hold, without the records.
     pub(crate) logs: Rc<Vec<LogScan>>,
     /// Whether the task that publishes it has begun.

@@ -14,6 +14,7 @@ use crate::array::format::faults::Faults;
 use crate::array::format::numbers::{Epoch, Lineage};
 use crate::array::format::record::{MemberState, SuperblockRecord};
 use crate::array::offered::OfferedDrive;
+use crate::array::probe::Probe;
 use crate::array::repair::faults;
 use crate::array::repair::rebuild::RebuildState;
 use crate::array::repair::scrub::ScrubState;
@@ -34,7 +35,7 @@ use crate::raizn::layout::{Layout, volume_geometry};
 use crate::raizn::parity_log::ParityLog;
 use crate::raizn::recover::decisions::Decisions;
 use crate::raizn::recover::error::OpenError;
-use crate::raizn::recover::unpublished::{may_wait, wait};
+use crate::raizn::recover::unpublished::{evict_missing, may_wait, missing, wait};
 use crate::raizn::recover::unread::GivenUp;
 use crate::raizn::recover::zones::recover;
 use crate::raizn::volume::Volume;
@@ -83,15 +84,24 @@ pub async fn open(
     let forced = forced.then_some(options.lineage);
     let assemble = || assemble(handle, &chosen, &drives, &slots, forced);
     let (mut core, mount, published) = assemble()?;
-    let may_wait = !options.force && may_wait(&core, &chosen, &drives, &slots, published);
+    let is_clean = may_wait(&core, &chosen, &drives, &slots, published);
+    let probe = {
+        // A clean stop counts while it is the newest record.
+        let body = if is_clean { ZonedBody::Stopped(published) } else { ZonedBody::State };
+        Probe::of(&chosen, &drives, &slots, &core.state.borrow().array, body).map(Rc::new)
+    };
+    let may_wait = is_clean && !options.force;
     let mut given_up = Vec::new();
-    if !may_wait || !wait(&core, mount, published).await? {
+    if !may_wait || !wait(&core, mount, published, probe.as_ref()).await? {
         if may_wait {
             // What was found is entered in the state: the zones are recovered from the beginning.
             mark(Mark::ZonedWaitGivenUp);
             (core, ..) = assemble()?;
         }
-        core.end_columns().await;
+        match missing(&core) {
+            0 => core.end_columns().await,
+            _ => evict_missing(&core, probe.as_ref()).await?,
+        }
         core.superblock.commit_snapshot(&core).await.map_err(OpenError::Stopped)?;
         given_up = recover(&core, mount, published, options.force).await?;
         faults::begin(&*core);

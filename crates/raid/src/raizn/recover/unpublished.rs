@@ -21,6 +21,8 @@ use zoneweave_zoned::{ZoneInfo, ZoneState};
 
 use crate::array::format::record::{MemberState, SuperblockRecord, VolumeBody};
 use crate::array::health::Members;
+use crate::array::member::Member;
+use crate::array::probe::Probe;
 use crate::array::repair::faults;
 use crate::array::start::assemble::Drive;
 use crate::array::state::UNRECORDED;
@@ -38,6 +40,7 @@ use crate::raizn::recover::repair::Leftover;
 use crate::raizn::recover::unread::{Gaps, Patience};
 use crate::raizn::recover::zones::{check_logs, read_media, zone_states};
 use crate::raizn::write::column::write_pointer;
+use crate::scheme::Column;
 
 /// Whether the start may wait by what is on record: members are missing, and the volume was closed
 /// by a clean stop.
@@ -63,7 +66,7 @@ pub(super) fn may_wait(
 }
 
 /// The members whose absence is not on record.
-fn missing(core: &Core) -> usize {
+pub(super) fn missing(core: &Core) -> usize {
     let members = &core.state.borrow().array.members;
     members.iter().filter(|member| member.entry.since_epoch == UNRECORDED).count()
 }
@@ -89,31 +92,62 @@ pub(super) async fn wait(
     core: &Rc<Core>,
     mount: Mount,
     published: Mount,
+    probe: Option<&Rc<Probe<ZonedBody>>>,
 ) -> Result<bool, OpenError> {
     core.state.borrow_mut().array.defers_records = true;
-    let missing_before = missing(core);
     let media = read_media(core, published).await;
     // A start that is refused expels nobody.
     check_going_on(core)?;
     check_logs(core, &media.logs)?;
     let is_whole = look_at_zones(core, &media).await? && is_read(core, &media);
     check_going_on(core)?;
-    if !is_whole || missing(core) != missing_before {
+    if !is_whole {
         return Ok(false);
     }
+    // Those that were lost meanwhile are unrecorded, as the missing ones are.
+    mark_if(Mark::ZonedWaitsWithoutMore, || failed_while_read(core).is_some());
     mark(Mark::ZonedStartUnpublished);
     assert!(mount > published, "{mount:?} waits, and {published:?} is published");
     let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
     core.state.borrow_mut().zones = zones;
     // Whatever counts is in the state.
     let logs = media.logs.into_iter().map(|log| LogScan { records: Vec::new(), ..log }).collect();
-    core.unpublished.replace(Some(Unpublished { mount, logs: Rc::new(logs), begun: false }));
+    let (logs, probe) = (Rc::new(logs), probe.cloned());
+    core.unpublished.replace(Some(Unpublished { mount, probe, logs, begun: false }));
     Ok(true)
 }
 
 /// Refuses a start that has met too many lost members: it began with enough of them.
 fn check_going_on(core: &Core) -> Result<(), OpenError> {
-    core.state.borrow().array.stopped.map_or(Ok(()), |reason| Err(OpenError::Stopped(reason)))
+    let Some(reason) = core.state.borrow().array.stopped else { return Ok(()) };
+    Err(match failed_while_read(core) {
+        Some((slot, failure)) => OpenError::StoppedBy { reason, slot, failure },
+        None => OpenError::Stopped(reason),
+    })
+}
+
+/// The first member that has failed since the start began, and why.
+fn failed_while_read(core: &Core) -> Option<(Column, String)> {
+    let state = core.state.borrow();
+    let mut members = state.array.scheme().iter().zip(&state.array.members);
+    // A member that was missing from the beginning has no membership.
+    let is_new =
+        |member: &Member| member.entry.since_epoch == UNRECORDED && member.membership.is_some();
+    let (slot, member) = members.find(|(_, member)| is_new(member))?;
+    Some((slot, member.failure.clone().unwrap_or_default()))
+}
+
+/// Has evictions of missing members recorded, before a start that does not wait writes anything
+/// else: not if too many others take no record.
+///
+/// # Errors
+/// If writes stop. No membership was recorded then.
+pub(super) async fn evict_missing(
+    core: &Rc<Core>,
+    probe: Option<&Rc<Probe<ZonedBody>>>,
+) -> Result<(), OpenError> {
+    core.prepare_eviction(probe.map(|probe| &**probe)).await;
+    check_going_on(core)
 }
 
 /// Whether all members have told what they hold.
@@ -185,14 +219,14 @@ impl Core {
 
     /// Has a start that waits published, in a task that no user's can end.
     pub(crate) fn publish_soon(self: &Rc<Self>) {
-        let (mount, logs) = match &mut *self.unpublished.borrow_mut() {
+        let (mount, probe, logs) = match &mut *self.unpublished.borrow_mut() {
             Some(waits) if !waits.begun => {
                 waits.begun = true;
-                (waits.mount, waits.logs.clone())
+                (waits.mount, waits.probe.clone(), waits.logs.clone())
             }
             _ => return,
         };
-        self.handle.spawn_alone("publish", self.clone().publish_late(mount, logs));
+        self.handle.spawn_alone("publish", self.clone().publish_late(mount, probe, logs));
     }
 
     /// Makes the decisions of the start durable, if they are not, before an order of an operator.
@@ -235,15 +269,31 @@ impl Core {
         join_all(looks).await;
     }
 
-    async fn publish_late(self: Rc<Self>, mount: Mount, logs: Rc<Vec<LogScan>>) {
-        mark(Mark::ZonedPublishedLate);
-        // A record that only some of them take would expel the missing members, for good.
+    /// Evicts members that do not answer, or take no record, before missing ones are put on record
+    /// as evicted: a record that only some take would expel the missing members, for good.
+    async fn prepare_eviction(self: &Rc<Self>, probe: Option<&Probe<ZonedBody>>) {
+        self.state.borrow_mut().array.defers_records = true;
         self.look_for_lost().await;
         if !self.is_stopped() {
-            // The publication needs active zones itself.
+            // Records need active zones themselves.
             self.end_columns().await;
         }
+        if let Some(probe) = probe
+            && !self.is_stopped()
+        {
+            self.superblock.probe(self, probe).await;
+        }
         self.state.borrow_mut().array.defers_records = false;
+    }
+
+    async fn publish_late(
+        self: Rc<Self>,
+        mount: Mount,
+        probe: Option<Rc<Probe<ZonedBody>>>,
+        logs: Rc<Vec<LogScan>>,
+    ) {
+        mark(Mark::ZonedPublishedLate);
+        self.prepare_eviction(probe.as_deref()).await;
         let published = match self.superblock.commit_snapshot(&self).await {
             Ok(()) => self.publish(mount, &logs).await,
             Err(reason) => Err(reason),
