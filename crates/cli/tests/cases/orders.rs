@@ -170,3 +170,17 @@ fn no_store_is_made_on_copies_of_a_served_volume() {
     case.changes_nothing(&["copy"], &[(format!("fs mkfs {store}"), 4, "a copy of")]);
     server.stop();
 }
+
+/// Of a drive and its older copy, the one that was named last was called the copy, to be left out.
+#[test]
+fn the_older_of_two_copies_is_the_one_to_leave_out() {
+    for kind in KINDS {
+        let case = Case::with_data(kind);
+        case.copy();
+        case.is_whole();
+        for drives in [format!("{MEMBERS} copy/drive0"), format!("copy/drive0 {MEMBERS}")] {
+            let status = case.place.run(&format!("array status {}", case.with(&drives))).exits(0);
+            status.says("copy/drive0 copy: says that it is slot 0, as another drive does");
+        }
+    }
+}

@@ -163,15 +163,19 @@ pub(crate) fn place_members<B: VolumeBody>(
         let standing = slot.map(|slot| chosen.members[slot].state);
         verdicts[at].role = match (slot, standing) {
             (Some(slot), Some(MemberState::Online | MemberState::Rebuilding)) => {
+                let copy = DriveRole::Copy { slot: Column::of(slot) };
                 if let Some(first) = slots[slot] {
                     mark(Mark::DuplicateRefused);
                     // After the last drive: the others get their roles too.
-                    verdicts[at].role = DriveRole::Copy { slot: Column::of(slot) };
                     duplicate.get_or_insert_with(|| AssemblyError::Duplicate {
                         first: verdicts[first].label.clone(),
                         second: verdicts[at].label.clone(),
                     });
-                    continue;
+                    if !is_newer(own, drives[first].as_ref()) {
+                        verdicts[at].role = copy;
+                        continue;
+                    }
+                    verdicts[first].role = copy;
                 }
                 mark_if(Mark::LineageNotReached, || own.lineage != chosen.lineage);
                 check_size(chosen, drive, &verdicts[at].label)?;
@@ -199,6 +203,13 @@ pub(crate) fn place_members<B: VolumeBody>(
     let once = slots.iter().flatten().all(|at| placed.insert(*at));
     assert!(once, "a drive is in two slots: {slots:?}");
     Ok(slots)
+}
+
+/// Whether a record is newer than those of another drive, which says that it is the same member.
+/// The array went on with the drive of the record then, and the other one is a copy from before.
+fn is_newer<B: VolumeBody>(record: &SuperblockRecord<B>, other: Option<&Drive<B>>) -> bool {
+    let others = other.and_then(|drive| drive.records.newest());
+    others.is_some_and(|other| other.record_sequence < record.record_sequence)
 }
 
 /// Puts blank drives into empty slots; for [`Mutant::BlankDriveAdopted`].
