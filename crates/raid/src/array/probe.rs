@@ -41,6 +41,8 @@ impl<B: VolumeBody> Probe<B> {
         array: &Array,
         body: B,
     ) -> Option<Self> {
+        let (placed, members) = (slots.len(), chosen.members.len());
+        assert!(placed == members, "{placed} slots of {members} members");
         let version =
             Version { epoch: chosen.epoch, tag: chosen.epoch_tag, lineage: chosen.lineage };
         let mut placed = slots.iter().flatten().filter_map(|at| drives[*at].as_ref());

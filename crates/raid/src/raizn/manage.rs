@@ -46,6 +46,7 @@ impl Core {
     fn unblock(&self, zone: u32) {
         let mut state = self.state.borrow_mut();
         let logical = &mut state.logical[zone as usize];
+        assert!(logical.blocked, "zone {zone} took commands while it was managed");
         logical.blocked = false;
         logical.ended += 1;
         logical.changed.open();

@@ -67,6 +67,7 @@ impl Core {
     /// Records that the volume was stopped with nothing in flight. A member that does not take the
     /// record stays in service: it may be on a file system that is full, and misses nothing else.
     async fn record_stop(self: &Rc<Self>) {
+        assert!(!self.is_unpublished(), "a start that wrote nothing has the stop before it");
         let published = {
             let state = self.state.borrow();
             let mut members = state.array.members.iter();

@@ -39,6 +39,7 @@ pub(in crate::log) async fn clear(core: &Rc<Core>) -> Result<(), NotRecorded> {
         }
         let forgotten = faults::clear(core, |_| ()).await.map_err(|(_, error)| error)?;
         let blocks: Vec<_> = forgotten.lost_blocks().take(BLOCKS_MOST).collect();
+        assert!(blocks.len() <= BLOCKS_MOST, "{} blocks are read again", blocks.len());
         core.not_listed.borrow_mut().add(&blocks, forgotten.joined);
         blocks
     };

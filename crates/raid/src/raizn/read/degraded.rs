@@ -75,6 +75,7 @@ impl Core {
             });
             let found = join_all(reads).await;
             for ((role, within), found) in runs.into_iter().zip(found) {
+                assert!(found.len() == within.len(), "{} blocks of {within:?}", found.len());
                 let found = within.zip(found).map(|(within, block)| ((role, within), block));
                 read.known.extend(found);
             }
@@ -134,6 +135,7 @@ impl Core {
             if sources.len() < scheme.data() {
                 continue;
             }
+            assert!(sources.len() == scheme.data(), "{} sources of a block", sources.len());
             let is_unread = |role: &Role| !is_zero(*role) && !known.contains_key(&(*role, within));
             next.extend(sources.into_iter().filter(is_unread).map(|role| (role, within)));
         }
@@ -144,11 +146,14 @@ impl Core {
 /// Blocks of a stripe, as runs of blocks of a unit.
 fn runs_of(blocks: BTreeSet<(Role, u32)>) -> Vec<(Role, Range<u32>)> {
     let mut runs: Vec<(Role, Range<u32>)> = Vec::new();
+    let count = blocks.len();
     for (role, within) in blocks {
         match runs.last_mut() {
             Some((last, run)) if *last == role && run.end == within => run.end += 1,
             _ => runs.push((role, within..within + 1)),
         }
     }
+    let joined: usize = runs.iter().map(|(_, run)| run.len()).sum();
+    assert!(joined == count, "{joined} of {count} blocks are in a run");
     runs
 }

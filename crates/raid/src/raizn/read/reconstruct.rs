@@ -53,6 +53,7 @@ impl Core {
             }
         });
         let read = join_all(reads).await;
+        assert!(read.len() == layout.scheme().columns(), "a read of each column");
         let rebuilt = places.map(|at| {
             let stripe = layout.stripe_at(at);
             let role = layout.role_of(zone, stripe, column);
@@ -88,6 +89,7 @@ impl Core {
                 _ => there(role),
             })
             .collect();
+        assert!(chunks[wanted.index()].is_none(), "a lost block is no source of itself");
         let rebuilt = self.decode(&chunks, wanted);
         rebuilt.filter(|block| self.is_right(zone, stripe, wanted, within, block))
     }
@@ -111,6 +113,8 @@ impl Core {
 
     /// Computes the block of one role from those of others.
     pub(crate) fn decode(&self, chunks: &[Option<Block>], wanted: Role) -> Option<Block> {
+        let columns = self.layout.scheme().columns();
+        assert!(chunks.len() == columns, "{} of {columns} units of a stripe", chunks.len());
         let data: Vec<_> = chunks.iter().map(|c| c.as_ref().map(|c| &c.data[..])).collect();
         let sums: Vec<_> = chunks.iter().map(|c| c.as_ref().map(|c| c.sum.to_le_bytes())).collect();
         let sums: Vec<_> = sums.iter().map(|sum| sum.as_ref().map(|sum| &sum[..])).collect();

@@ -74,6 +74,7 @@ pub async fn open(
     options: OpenOptions,
 ) -> Result<(Volume, OpenReport), OpenError> {
     let (drives, mut verdicts) = read_drives::<ZonedBody>(offered).await;
+    assert!(drives.len() == verdicts.len(), "each drive has a verdict");
     let newest = newest_records(&drives);
     refuse_destroyed(&newest)?;
     let chosen = choose(&newest, options.force);
@@ -119,6 +120,7 @@ pub(super) fn check_members(
     slots: &[Option<usize>],
 ) -> Result<(), AssemblyError> {
     let scheme = chosen.config.scheme;
+    assert!(slots.len() == scheme.columns(), "{} slots of {scheme}", slots.len());
     let missing = scheme.iter().filter(|column| slots[column.index()].is_none()).collect();
     match scheme.survives(missing) {
         true => Ok(()),
@@ -196,6 +198,7 @@ fn assemble(
     ])?;
     // A record may name a published mount above its own ceiling only if it is not of our making.
     let mount = Mount(mount_ceiling.max(published.0 + 1));
+    assert!(mount > published, "{mount:?} follows {published:?}");
     let logs = slots.iter().map(|at| drives[(*at)?].as_ref()?.records.log()).collect();
     let mut array = assembled(chosen, drives, slots, newest_epoch, forced.is_some());
     if let Some(lineage) = forced {

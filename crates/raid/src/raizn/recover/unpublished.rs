@@ -146,6 +146,7 @@ pub(super) async fn evict_missing(
     core: &Rc<Core>,
     probe: Option<&Rc<Probe<ZonedBody>>>,
 ) -> Result<(), OpenError> {
+    assert!(missing(core) > 0, "an eviction of nobody");
     core.prepare_eviction(probe.map(|probe| &**probe)).await;
     check_going_on(core)
 }
@@ -250,6 +251,7 @@ impl Core {
     /// Evicts members that do not report their zones any more: no command may have met that yet.
     /// The first change records it, if the others are enough for one.
     async fn look_for_lost(self: &Rc<Self>) {
+        assert!(self.state.borrow().array.defers_records, "an eviction would be recorded at once");
         let members = self.state.borrow().array.writable_members();
         let looks = members.iter().map(|(column, device)| async move {
             let look = || write_pointer(&**device, ParityLog::zone(0));
@@ -293,6 +295,7 @@ impl Core {
         logs: Rc<Vec<LogScan>>,
     ) {
         mark(Mark::ZonedPublishedLate);
+        assert!(self.is_publishing(), "{mount:?} is published once");
         self.prepare_eviction(probe.as_deref()).await;
         let published = match self.superblock.commit_snapshot(&self).await {
             Ok(()) => self.publish(mount, &logs).await,

@@ -87,6 +87,7 @@ pub(super) async fn recover(
 /// zones are readable, for good.
 pub(super) fn check_logs(core: &Core, logs: &[LogScan]) -> Result<(), Unread> {
     let scheme = core.layout.scheme();
+    assert!(logs.len() == scheme.columns(), "{} parity logs of {scheme}", logs.len());
     let unread = || scheme.iter().zip(logs).filter_map(|(slot, log)| Some((slot, log.unread?)));
     let of_unread: ColumnSet = unread().map(|(slot, _)| slot).collect();
     let lost = core.state.borrow().array.lost_members();
