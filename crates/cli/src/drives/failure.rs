@@ -2,8 +2,7 @@
 
 use zoneweave_zoned::Status;
 
-/// The reason why a drive failed, with what the system has said of the last write to it, if that
-/// failed so.
+/// The reason why a drive failed, with the system's error of its last write if that one failed so.
 pub(crate) fn with_error(reason: &str, error: Option<String>) -> String {
     let no_room = Status::CapacityExceeded.name();
     match error.filter(|_| is_of_write(reason)) {

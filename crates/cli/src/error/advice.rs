@@ -1,8 +1,8 @@
-//! What a user may do about the status of a command to a zone of a volume.
+//! Advice for the status of a command to a zone of a volume.
 
 use zoneweave_zoned::Status;
 
-/// What a user may do about the status of a command to a zone.
+/// Advice for the status of a command to a zone.
 pub(super) fn zone_advice(status: Status) -> &'static str {
     match status {
         Status::ZoneFull => ": reset it to write it again",
@@ -13,7 +13,7 @@ pub(super) fn zone_advice(status: Status) -> &'static str {
     }
 }
 
-/// What a user may do about the rest of the data that a zone has not taken.
+/// Advice for the rest of the data that a zone has not taken.
 pub(super) fn rest_advice(status: Status) -> &'static str {
     match status {
         Status::ZoneFull | Status::ZoneBoundary => {

@@ -208,8 +208,8 @@ impl Clients {
     }
 
     /// Waits until the connections of clients that have left are over, but no longer than a
-    /// shutdown waits: what such a client holds is free then. A killed process has left once its
-    /// parent knows of its end.
+    /// shutdown waits. Their files are free then. A killed process has left once its parent knows
+    /// of its end.
     pub async fn leavers_gone(&self) {
         let gone = async {
             while self.open.borrow().iter().any(|(_, socket)| has_left(socket)) {

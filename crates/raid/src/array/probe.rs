@@ -2,8 +2,8 @@
 //!
 //! A drive may answer reads and take no write: an image file on a full file system, or an NVMe
 //! drive that has become read-only. If the others put an eviction on record first, and cannot do
-//! without this drive as well, no start has both drives any more. So each member first repeats what
-//! it has on record. Members that refuse are evicted in memory, and the array stops if they are too
+//! without this drive as well, no start has both drives any more. So each member first repeats its
+//! last record. Members that refuse are evicted in memory, and the array stops if they are too
 //! many.
 //!
 //! Invariant: a probe decides nothing. It repeats the version of the membership that each member
@@ -23,7 +23,7 @@ use crate::array::superblock_logs::SuperblockLog;
 use crate::array::volume::ArrayVolume;
 use crate::instrument::marks::{Mark, mark};
 
-/// What all members in service have on record.
+/// The membership that all members in service have on record.
 #[derive(Clone, Debug)]
 pub(crate) struct Probe<B> {
     version: Version,
@@ -60,8 +60,8 @@ impl<B: VolumeBody> Probe<B> {
 }
 
 impl SuperblockLog {
-    /// Has every member in service repeat what is on record, and evicts those that do not. That is
-    /// not recorded here.
+    /// Has every member in service repeat its record, and evicts a member that does not. The
+    /// eviction is not recorded here.
     pub(crate) async fn probe<V: ArrayVolume>(&self, volume: &Rc<V>, probe: &Probe<V::Body>) {
         let _one_at_a_time = self.lock.acquire().await;
         let members = volume.array().writable_members();

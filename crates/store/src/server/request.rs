@@ -28,8 +28,8 @@ impl Session {
         Self { store, clients, writers: Table::default(), readers: Table::default() }
     }
 
-    /// Opens a file to append to it. If it has a writer, that may be of a client that has left:
-    /// whoever ends a process finds its files free, as with locks of the kernel.
+    /// Opens a file to append to it. Its writer may be of a client that has left: the files of a
+    /// process are free once its end is known, as locks of the kernel are.
     async fn append_to(&self, path: &str) -> Result<FileWriter, StoreError> {
         match self.store.append_to(path).await {
             Err(StoreError::Busy { .. }) => {

@@ -169,8 +169,7 @@ fn refuse_copies(session: &Session, drives: &[PathBuf]) -> Result<(), CliError> 
     if control::sockets().is_empty() {
         return Ok(());
     }
-    // What is wrong with the drives themselves, and whether they are in use, is told by who opens
-    // them.
+    // The caller opens the drives next: that finds their faults, and whether they are in use.
     let Ok(Some(found)) = find(session, drives) else { return Ok(()) };
     found.client().map(drop)
 }

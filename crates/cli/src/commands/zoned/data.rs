@@ -20,7 +20,7 @@ use crate::output::Output;
 const APPEND_UNKNOWN: &str = "the listed appends were made; if the server did not answer, one more may \
      have been: see `zoneweave zoned report` before you repeat it";
 
-/// What to do about a write without an answer.
+/// Advice for a write without an answer.
 const WRITE_UNKNOWN: &str = "of the input were written, and more may have been: see \
      `zoneweave zoned report` before you repeat the rest";
 

@@ -1,5 +1,4 @@
-//! Reads of users from a stripe of which blocks are lost: each block is read once, whatever it is
-//! for.
+//! Reads of users from a stripe with lost blocks: each block is read once, for all of its uses.
 //!
 //! A request may want several units of a stripe, one of which is lost. It is reconstructed from the
 //! blocks that the request returns, and from the ones that are missing to these. If one of them is
@@ -19,7 +18,7 @@ use crate::raizn::read::reconstruct::WantedUnit;
 use crate::raizn::stripe::Block;
 use crate::scheme::{Role, StripeId};
 
-/// Blocks of a stripe by unit and number in it; `None` for those that are lost.
+/// Blocks of a stripe by unit and number in it; `None` for lost ones.
 pub(crate) type Known = BTreeMap<(Role, u32), Option<Block>>;
 
 /// A read of a stripe.
@@ -50,7 +49,7 @@ impl StripeRead<'_> {
 }
 
 impl Core {
-    /// Reads pieces of a stripe, and reconstructs what is lost of them. `known` is what has been
+    /// Reads pieces of a stripe, and reconstructs what is lost of them. `known` has the blocks
     /// read before. Returns their blocks in order, without those of which too many others are lost.
     pub(crate) async fn read_degraded(
         self: &Rc<Self>,

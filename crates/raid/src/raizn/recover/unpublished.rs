@@ -104,7 +104,7 @@ pub(super) async fn wait(
     if !is_whole {
         return Ok(false);
     }
-    // Those that were lost meanwhile are unrecorded, as the missing ones are.
+    // Members that were lost meanwhile are unrecorded, as the missing ones are.
     mark_if(Mark::ZonedWaitsWithoutMore, || failed_while_read(core).is_some());
     mark(Mark::ZonedStartUnpublished);
     assert!(mount > published, "{mount:?} waits, and {published:?} is published");
@@ -151,7 +151,7 @@ pub(super) async fn evict_missing(
     check_going_on(core)
 }
 
-/// Whether all members have told what they hold.
+/// Whether all members were read.
 fn is_read(core: &Core, media: &Media) -> bool {
     let (read, members) = (media.reports.len(), core.layout.scheme().columns());
     assert!(
