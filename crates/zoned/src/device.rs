@@ -9,7 +9,7 @@ use zoneweave_runtime::{Receiver, Sender, oneshot};
 
 use crate::{
     BlockCount, ChangedZones, Command, Geometry, Outcome, Payload, Reply, ReportOptions, Status,
-    ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneReport,
+    Timed, ZoneAction, ZoneAddress, ZoneId, ZoneInfo, ZoneReport,
 };
 
 /// A zoned drive.
@@ -31,7 +31,11 @@ pub trait ZonedDevice {
 
 /// The answer to a command, once it comes.
 #[must_use]
-pub struct Completion(Receiver<Outcome>);
+pub struct Completion {
+    answer: Receiver<Outcome>,
+    /// To be told when it succeeds.
+    timed: Option<Timed>,
+}
 
 /// The device's side of a [`Completion`]. Dropping it answers [`Status::Aborted`].
 pub struct Responder(Sender<Outcome>);
@@ -39,7 +43,7 @@ pub struct Responder(Sender<Outcome>);
 /// A connected pair.
 pub fn completion() -> (Responder, Completion) {
     let (sender, receiver) = oneshot();
-    (Responder(sender), Completion(receiver))
+    (Responder(sender), Completion { answer: receiver, timed: None })
 }
 
 impl Responder {
@@ -52,7 +56,13 @@ impl Responder {
 impl Completion {
     /// A command that is complete already.
     pub fn ready(outcome: Outcome) -> Self {
-        Self(Receiver::ready(outcome))
+        Self { answer: Receiver::ready(outcome), timed: None }
+    }
+
+    /// The same, with its time counted once the answer is taken.
+    pub fn timed(self, timed: Timed) -> Self {
+        assert!(self.timed.is_none(), "a command is timed once");
+        Self { timed: Some(timed), ..self }
     }
 
     /// Waits for the payload of a read of `blocks` blocks.
@@ -68,7 +78,14 @@ impl Future for Completion {
     type Output = Outcome;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        Pin::new(&mut self.0).poll(context).map(|outcome| outcome.unwrap_or(Err(Status::Aborted)))
+        let answer = Pin::new(&mut self.answer).poll(context);
+        answer.map(|outcome| {
+            let outcome = outcome.unwrap_or(Err(Status::Aborted));
+            if let (Some(timed), Ok(_)) = (self.timed.take(), &outcome) {
+                timed.succeeded();
+            }
+            outcome
+        })
     }
 }
 
@@ -226,5 +243,37 @@ async fn done(completion: Completion) -> Result<(), Status> {
     match completion.await? {
         Reply::Done => Ok(()),
         _ => Err(Status::InternalError),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use zoneweave_runtime::{Executor, Nanos, VirtualTime};
+
+    use super::*;
+    use crate::{Latencies, Operation};
+
+    #[test]
+    fn a_command_is_counted_when_it_is_answered_and_only_if_it_succeeded() {
+        let executor = Executor::new(Rc::new(VirtualTime::new()));
+        let handle = executor.handle();
+        let latencies = Rc::new(Latencies::new(&handle));
+        let timed = || Timed::new(&latencies, Operation::Flush, handle.now());
+        executor.run(async {
+            let (responder, answer) = completion();
+            let answer = answer.timed(timed());
+            handle.sleep(Nanos::from_micros(70)).await;
+            responder.complete(Ok(Reply::Done));
+            assert_eq!(latencies.counted(), []);
+            assert_eq!(answer.await, Ok(Reply::Done));
+            let (responder, answer) = completion();
+            let answer = answer.timed(timed());
+            responder.complete(Err(Status::InternalError));
+            assert_eq!(answer.await, Err(Status::InternalError));
+        });
+        let [(Operation::Flush, times)] = latencies.counted()[..] else { panic!("flushes alone") };
+        assert_eq!((times.count(), times.sum()), (1, Nanos::from_micros(70)));
     }
 }

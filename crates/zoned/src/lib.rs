@@ -10,6 +10,7 @@ mod buffer;
 mod command;
 mod device;
 mod geometry;
+mod latency;
 mod nontemporal;
 mod prefetch;
 mod report;
@@ -30,6 +31,7 @@ pub use device::{Completion, Responder, ZonedDevice, ZonedDeviceExt, completion}
 pub use geometry::{
     EXTENSION_BYTES_MAX, EXTENSION_UNIT_BYTES, Geometry, GeometryError, OobKind, ZrwaGeometry,
 };
+pub use latency::{Histogram, Latencies, Operation, Timed};
 pub use nontemporal::copy_nontemporal;
 pub use prefetch::prefetch;
 pub use report::{DESCRIPTOR_BYTES, ReportOptions, ZoneDescriptor, ZoneFilter, ZoneReport};
