@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
-    BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Lba, Status,
-    ZonedDevice,
+    BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Histogram, Lba,
+    Operation, Status, ZonedDevice,
 };
 
 use crate::array::error::AdminError;
@@ -59,6 +60,12 @@ impl Volume {
     #[must_use]
     pub fn status(&self) -> VolumeStatus {
         volume_status(&self.core)
+    }
+
+    /// Users' requests that succeeded since the start, by operation, with their times.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<(Operation, Histogram)> {
+        self.core.latencies.counted()
     }
 
     /// The zones of each segment and its number of valid blocks.
@@ -320,6 +327,31 @@ impl Volume {
         publish_now(&self.core).await.map_err(AdminError::Stopped)
     }
 
+    /// A request that begins now; its time is counted if it succeeds.
+    fn timed<T: 'static>(
+        &self,
+        operation: Operation,
+        request: impl Future<Output = Result<T, BlockError>> + 'static,
+    ) -> BlockFuture<T> {
+        let (core, begun) = (self.core.clone(), self.core.handle.recent());
+        Box::pin(async move {
+            let outcome = request.await;
+            if outcome.is_ok() {
+                core.latencies.note(operation, begun);
+            }
+            outcome
+        })
+    }
+
+    /// Makes a range read as zeros, in a task of its own.
+    fn unmap(&self, lba: Lba, blocks: u64, fua: bool) -> JoinHandle<Result<(), BlockError>> {
+        let core = self.core.clone();
+        self.core.handle.spawn("trim", async move {
+            publish_now(&core).await?;
+            requests::trim(&core, lba, blocks, fua).await
+        })
+    }
+
     fn column(&self, slot: usize) -> Result<Column, AdminError> {
         let columns = self.core.state.borrow().array.scheme().columns();
         if slot < columns {
@@ -342,7 +374,7 @@ impl BlockDevice for Volume {
 
     fn read(&self, lba: Lba, blocks: u32) -> BlockFuture<Vec<Bytes>> {
         let core = self.core.clone();
-        Box::pin(async move {
+        self.timed(Operation::Read, async move {
             requests::check_range(&core, lba, blocks.into())?;
             crate::log::read::range::read_range(&core, lba, blocks).await
         })
@@ -350,7 +382,7 @@ impl BlockDevice for Volume {
 
     fn write(&self, lba: Lba, data: Vec<Bytes>, fua: bool) -> BlockFuture<()> {
         if let Some(done) = requests::write_at_once(&self.core, lba, &data, fua) {
-            return Box::pin(async { answered(done.await) });
+            return self.timed(Operation::Write, async { answered(done.await) });
         }
         let core = self.core.clone();
         // A task of its own: a dropped request must not leave a write half admitted.
@@ -358,25 +390,20 @@ impl BlockDevice for Volume {
             publish_now(&core).await?;
             requests::write(&core, lba, data, fua).await
         };
-        Box::pin(self.core.handle.spawn("write", write))
+        self.timed(Operation::Write, self.core.handle.spawn("write", write))
     }
 
     fn write_zeroes(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
-        self.trim(lba, blocks, fua)
+        self.timed(Operation::WriteZeroes, self.unmap(lba, blocks, fua))
     }
 
     fn trim(&self, lba: Lba, blocks: u64, fua: bool) -> BlockFuture<()> {
-        let core = self.core.clone();
-        let trim = async move {
-            publish_now(&core).await?;
-            requests::trim(&core, lba, blocks, fua).await
-        };
-        Box::pin(self.core.handle.spawn("trim", trim))
+        self.timed(Operation::Trim, self.unmap(lba, blocks, fua))
     }
 
     fn flush(&self) -> BlockFuture<()> {
         let core = self.core.clone();
-        Box::pin(async move { requests::flush(&core).await })
+        self.timed(Operation::Flush, async move { requests::flush(&core).await })
     }
 
     fn extents(&self, lba: Lba, blocks: u64, limit: usize) -> BlockFuture<Vec<Extent>> {

@@ -7,7 +7,7 @@ use std::rc::{Rc, Weak};
 use zoneweave_erasure::Code;
 use zoneweave_journal::Seed;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
-use zoneweave_zoned::{Status, ZoneSet};
+use zoneweave_zoned::{Latencies, Status, ZoneSet};
 
 use crate::array::format::config::Checksums;
 use crate::array::format::envelope::ArrayUuid;
@@ -60,6 +60,8 @@ pub(crate) struct State {
 pub(crate) struct Core {
     /// Clock and task spawner.
     pub(crate) handle: Handle,
+    /// Times of users' commands.
+    pub(crate) latencies: Rc<Latencies>,
     /// The state for all decisions.
     pub(crate) state: RefCell<State>,
     pub(crate) layout: Layout,

@@ -7,8 +7,9 @@ use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    BlockCount, Command, Completion, Geometry, Outcome, Payload, Reply, Responder, Status,
-    ZoneAction, ZoneAddress, ZoneId, ZoneReport, ZoneState, ZonedDevice, completion, zero_blocks,
+    BlockCount, Command, Completion, Geometry, Histogram, Operation, Outcome, Payload, Reply,
+    Responder, Status, Timed, ZoneAction, ZoneAddress, ZoneId, ZoneReport, ZoneState, ZonedDevice,
+    completion, zero_blocks,
 };
 
 use crate::array::error::{AdminError, RebuildError};
@@ -48,6 +49,12 @@ impl Volume {
     #[must_use]
     pub fn status(&self) -> VolumeStatus {
         VolumeStatus::of(&self.core)
+    }
+
+    /// Users' commands that succeeded since the start, by operation, with their times.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<(Operation, Histogram)> {
+        self.core.latencies.counted()
     }
 
     /// Takes a member out of service. On return that is durable.
@@ -405,9 +412,15 @@ impl ZonedDevice for Volume {
         let (responder, completion) = completion();
         if self.core.closing.get() {
             responder.complete(Err(Status::Aborted));
-        } else {
-            self.decide(command, responder);
+            return completion;
         }
-        completion
+        let Core { handle, latencies, .. } = &*self.core;
+        let operation = Operation::of(&command);
+        let timed = operation.map(|one| Timed::new(latencies, one, handle.recent()));
+        self.decide(command, responder);
+        match timed {
+            Some(timed) => completion.timed(timed),
+            None => completion,
+        }
     }
 }

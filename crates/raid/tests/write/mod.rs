@@ -3,5 +3,6 @@
 mod beside;
 mod choosing;
 mod coalescing;
+mod latencies;
 mod narrow;
 mod policies;

@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
+use zoneweave_zoned::Latencies;
 
 use crate::array::repair::faults::Recorder;
 use crate::array::repair::rebuild::RebuildState;
@@ -25,6 +26,8 @@ pub(super) const QUEUED_BLOCKS: u64 = 16 * 1024;
 pub(in crate::log) struct Core {
     /// Clock and task spawner.
     pub handle: Handle,
+    /// Times of users' requests.
+    pub latencies: Latencies,
     /// The state for all decisions.
     pub state: RefCell<State>,
     /// The erasure codes of stripes, by number of data chunks.
@@ -99,6 +102,7 @@ impl Core {
         let (codes, padding) =
             (vec![OnceCell::new(); scheme.data() + 1], Padding::new(state.array.seed));
         Rc::new_cyclic(|this| Self {
+            latencies: Latencies::new(&handle),
             handle,
             state: RefCell::new(state),
             codes,

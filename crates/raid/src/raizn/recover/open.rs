@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use zoneweave_erasure::Code;
 use zoneweave_runtime::{Gate, Handle, Semaphore};
-use zoneweave_zoned::{Geometry, ImportError, ZoneSet};
+use zoneweave_zoned::{Geometry, ImportError, Latencies, ZoneSet};
 
 use crate::array::error::AssemblyError;
 use crate::array::format::config::ArrayConfig;
@@ -224,6 +224,7 @@ fn assemble(
     };
     let core = Rc::new_cyclic(|this| Core {
         handle: handle.clone(),
+        latencies: Rc::new(Latencies::new(handle)),
         code: Code::new(config.scheme.data(), config.scheme.parity()).expect("1 to 32 chunks"),
         array: config.array,
         seed: state.array.seed,
