@@ -22,8 +22,8 @@ pub mod ublk;
 pub mod vhost_user;
 
 pub use drives::{
-    DiskNonsense, Drive, DriveError, DriveFailure, DriveInfo, DriveLoss, FileDrive, FileDriveError,
-    NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
+    AnyDrive, DiskNonsense, Drive, DriveError, DriveFailure, DriveInfo, DriveLoss, FileDrive,
+    FileDriveError, NonsenseError, NvmeDrive, NvmeDriveError, ZonedBlock, ZonedBlockError,
 };
 pub use host::timeout::timeout;
 pub use host::{ServiceManager, Signal, Signals, entropy, survive_file_size_limit, unix_seconds};

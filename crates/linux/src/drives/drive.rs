@@ -1,24 +1,32 @@
 //! A drive by its path: emulated in a file, or a real one by its character or its block device.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::rc::Rc;
 
 use zoneweave_emulator::DriveCounters;
 use zoneweave_runtime::Handle;
-use zoneweave_zoned::{Command, Completion, Geometry, ZonedDevice};
+use zoneweave_zoned::{
+    Command, Completion, Geometry, Histogram, Latencies, Operation, Timed, ZonedDevice,
+};
 
 use crate::drives::access::Access;
 use crate::drives::error::DriveError;
 use crate::drives::file::{FileDrive, OpenFile};
-use crate::drives::info::DriveInfo;
 use crate::drives::kind::{Kind, kind_of};
 use crate::drives::nvme::NvmeDrive;
 use crate::drives::zoned_block::ZonedBlock;
 use crate::host::spawn_blocking::spawn_blocking;
 use crate::ring::Ring;
 
-/// A drive of any kind.
-pub enum Drive {
+/// A drive of any kind, with the times of its commands.
+pub struct Drive {
+    any: AnyDrive,
+    handle: Handle,
+    latencies: Rc<Latencies>,
+}
+
+/// A drive by its kind.
+pub enum AnyDrive {
     /// Emulated, in a file.
     File(FileDrive),
     /// A real one, by its own commands.
@@ -44,16 +52,17 @@ impl Opened {
     }
 
     fn serve(self, ring: &Ring, handle: &Handle) -> Result<Drive, DriveError> {
-        Ok(match self {
-            Self::File(opened) => Drive::File(FileDrive::serve(ring, handle, *opened)?),
-            Self::Nvme(opened) => Drive::Nvme(NvmeDrive::serve(ring, handle, opened)?),
-            Self::Block(opened) => Drive::Block(ZonedBlock::serve(ring, handle, opened)?),
-        })
+        let any = match self {
+            Self::File(opened) => AnyDrive::File(FileDrive::serve(ring, handle, *opened)?),
+            Self::Nvme(opened) => AnyDrive::Nvme(NvmeDrive::serve(ring, handle, opened)?),
+            Self::Block(opened) => AnyDrive::Block(ZonedBlock::serve(ring, handle, opened)?),
+        };
+        Ok(Drive { any, handle: handle.clone(), latencies: Rc::new(Latencies::new(handle)) })
     }
 }
 
 /// Runs in a thread of its own: opening may wait for the drive, or for its present owner.
-async fn waiting_for<T: Send + 'static>(
+pub(super) async fn waiting_for<T: Send + 'static>(
     ring: &Ring,
     path: &Path,
     work: impl FnOnce(&Path) -> Result<T, DriveError> + Send + 'static,
@@ -66,10 +75,10 @@ async fn waiting_for<T: Send + 'static>(
 /// Does the same with a drive of any kind.
 macro_rules! any {
     ($drive:expr, $any:ident => $work:expr) => {
-        match $drive {
-            Drive::File($any) => $work,
-            Drive::Nvme($any) => $work,
-            Drive::Block($any) => $work,
+        match &$drive.any {
+            AnyDrive::File($any) => $work,
+            AnyDrive::Nvme($any) => $work,
+            AnyDrive::Block($any) => $work,
         }
     };
 }
@@ -119,26 +128,6 @@ impl Drive {
         waiting_for(ring, path, open).await?.serve(ring, handle)
     }
 
-    /// Reads a drive's identity and zones, even while another process uses it.
-    ///
-    /// # Errors
-    /// As [`Drive::open_read_only`].
-    pub fn inspect(path: &Path) -> Result<DriveInfo, DriveError> {
-        Ok(match kind_of(path) {
-            Kind::File => FileDrive::inspect(path)?,
-            Kind::Character => NvmeDrive::inspect(path)?,
-            Kind::Block => ZonedBlock::inspect(path)?,
-        })
-    }
-
-    /// As [`Drive::inspect`], for an engine in service.
-    ///
-    /// # Errors
-    /// As [`Drive::inspect`], or if there are no threads left.
-    pub async fn inspect_in_thread(ring: &Ring, path: &Path) -> Result<DriveInfo, DriveError> {
-        waiting_for(ring, path, Self::inspect).await
-    }
-
     /// The drive's identity: assigned at creation to an emulated drive, in the factory to a real
     /// one.
     #[must_use]
@@ -164,18 +153,22 @@ impl Drive {
         any!(self, drive => drive.failure().map(|failure| failure.to_string()))
     }
 
+    /// The drive by its kind. Its commands are timed only if they are submitted here.
+    #[must_use]
+    pub const fn any(&self) -> &AnyDrive {
+        &self.any
+    }
+
+    /// Commands that succeeded since the drive was opened, by operation, with their times.
+    #[must_use]
+    pub fn latencies(&self) -> Vec<(Operation, Histogram)> {
+        self.latencies.counted()
+    }
+
     /// Whether it is a real one.
     #[must_use]
     pub const fn is_real(&self) -> bool {
-        !matches!(self, Self::File(_))
-    }
-
-    /// A better path to the same drive: the character device of an NVMe namespace that was named by
-    /// its block device. It has metadata and appends.
-    #[must_use]
-    pub fn better_path(&self) -> Option<PathBuf> {
-        let Self::Block(drive) = self else { return None };
-        crate::drives::nvme::sibling(&fs::metadata(drive.path()).ok()?)
+        !matches!(self.any, AnyDrive::File(_))
     }
 }
 
@@ -185,19 +178,29 @@ impl ZonedDevice for Drive {
     }
 
     fn submit(&self, command: Command) -> Completion {
-        any!(self, drive => drive.submit(command))
+        let timed = Operation::of(&command).map(|operation| {
+            // A task may run for long after a turn: the time of the turn would count that, too.
+            Timed::new(&self.latencies, operation, self.handle.now())
+        });
+        let answer = any!(self, drive => drive.submit(command));
+        match timed {
+            Some(timed) => answer.timed(timed),
+            None => answer,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::pin::pin;
-    use std::rc::Rc;
     use std::time::Duration;
 
+    use bytes::Bytes;
     use futures_util::FutureExt;
     use zoneweave_runtime::Executor;
-    use zoneweave_zoned::BlockCount;
+    use zoneweave_zoned::{
+        BlockCount, Payload, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt, zero_blocks,
+    };
 
     use super::*;
 
@@ -241,5 +244,35 @@ mod tests {
             let missing = Drive::open_in_thread(&ring, &handle, &gone).await;
             assert!(missing.is_err_and(|error| error.is_not_found()));
         });
+    }
+
+    #[test]
+    fn commands_that_succeed_are_counted_with_their_times() {
+        let ring = Ring::new().unwrap();
+        let executor = Executor::new(Rc::new(ring.clone()));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("drive");
+        FileDrive::create(&path, Geometry::new(8, BlockCount(24)), [7; 16]).unwrap();
+        let drive = Drive::open(&ring, &executor.handle(), &path).unwrap();
+        let (zone, block) = (ZoneId(3), || Payload::new(zero_blocks(BlockCount(1)), Bytes::new()));
+        let at = |offset| ZoneAddress::new(zone, offset);
+        executor.run(async {
+            drive.write(at(0), block(), false).await.unwrap();
+            drive.append(zone, block(), false).await.unwrap();
+            drive.append(zone, block(), false).await.unwrap();
+            drive.read(at(1), BlockCount(2)).await.unwrap();
+            drive.flush().await.unwrap();
+            drive.manage(zone, ZoneAction::Finish).await.unwrap();
+            drive.write(at(3), block(), false).await.unwrap_err();
+            drive.manage(zone, ZoneAction::Reset).await.unwrap();
+            drive.report().await.unwrap();
+        });
+        use Operation::{Append, Finish, Flush, Read, Reset, Write};
+        let counts = drive.latencies().into_iter().map(|(one, times)| (one, times.count()));
+        let counts: Vec<_> = counts.collect();
+        assert_eq!(
+            counts,
+            [(Read, 1), (Write, 1), (Append, 2), (Flush, 1), (Reset, 1), (Finish, 1)]
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! What is known of drives in files alone.
 
-use crate::drives::drive::Drive;
+use crate::drives::drive::{AnyDrive, Drive};
 
 impl Drive {
     /// The last error of a write to the file of an emulated drive, except that it has no room.
     #[must_use]
     pub fn write_error(&self) -> Option<String> {
-        match self {
-            Self::File(drive) => drive.write_error(),
-            Self::Nvme(_) | Self::Block(_) => None,
+        match self.any() {
+            AnyDrive::File(drive) => drive.write_error(),
+            AnyDrive::Nvme(_) | AnyDrive::Block(_) => None,
         }
     }
 
@@ -16,9 +16,9 @@ impl Drive {
     /// not open again.
     #[must_use]
     pub fn header_lost(&self) -> bool {
-        match self {
-            Self::File(drive) => drive.header_lost(),
-            Self::Nvme(_) | Self::Block(_) => false,
+        match self.any() {
+            AnyDrive::File(drive) => drive.header_lost(),
+            AnyDrive::Nvme(_) | AnyDrive::Block(_) => false,
         }
     }
 }

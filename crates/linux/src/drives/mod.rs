@@ -5,9 +5,9 @@
 //! - `nvme`: NVMe commands through the namespace's character device;
 //! - `zoned_block`: any other zoned disk, through the kernel's block layer.
 //!
-//! They share `access` (exclusive or read-only), `info` (geometry and zones read at opening),
-//! `nonblock_open`, `emulated` (what only drives in files know), `media` (what errors of reads tell
-//! of blocks), and `inflight` (unanswered commands of a real drive, counters, loss).
+//! They share `access` (exclusive or read-only), `info` (geometry and zones read at opening, or by
+//! `inspect`), and `nonblock_open`. `emulated` has what only drives in files know, `media` what
+//! errors of reads tell of blocks, and `inflight` unanswered commands of a real drive.
 //!
 //! Invariants:
 //! - A process that writes holds an exclusive lock on the drive.
@@ -20,6 +20,7 @@ mod error;
 mod file;
 mod inflight;
 mod info;
+mod inspect;
 mod kind;
 mod locked;
 mod media;
@@ -27,7 +28,7 @@ mod nonblock_open;
 mod nvme;
 mod zoned_block;
 
-pub use drive::Drive;
+pub use drive::{AnyDrive, Drive};
 pub use error::DriveError;
 pub use file::{DriveFailure, FileDrive, FileDriveError};
 pub use inflight::DriveLoss;

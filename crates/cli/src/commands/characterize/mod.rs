@@ -13,7 +13,7 @@ use std::rc::Rc;
 use clap::Args;
 use serde::Serialize;
 use zoneweave_emulator::{ConventionalConfig, ConventionalDrive, Preset, RamDrive};
-use zoneweave_linux::Drive;
+use zoneweave_linux::AnyDrive;
 use zoneweave_runtime::{Executor, Handle, VirtualTime};
 use zoneweave_sim::characterize::report::Report;
 use zoneweave_sim::characterize::{Plan, Progress, Results, Stacks, Subject, run as measure};
@@ -172,13 +172,13 @@ fn drive(path: &Path, request: &Characterize, output: &Output) -> Result<Report,
         return Err(not_empty(&named, &holds));
     }
     let plan = if request.quick { Plan::quick() } else { Plan::real_time() };
-    let what = match &*named.drive {
-        Drive::File(_) => {
+    let what = match named.drive.any() {
+        AnyDrive::File(_) => {
             "a drive in a file: the figures are those of this machine and its file system"
                 .to_owned()
         }
-        Drive::Nvme(drive) => format!("{}, by NVMe passthrough", drive.name()),
-        Drive::Block(drive) => {
+        AnyDrive::Nvme(drive) => format!("{}, by NVMe passthrough", drive.name()),
+        AnyDrive::Block(drive) => {
             let model = Some(drive.model()).filter(|model| !model.is_empty());
             format!("{}, as a block device of the kernel", model.unwrap_or("a disk without a name"))
         }
