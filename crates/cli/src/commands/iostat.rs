@@ -9,13 +9,18 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::format::{bytes, parse_time, table};
+use crate::format::{broken, bytes, parse_time, table};
 use crate::metrics::rates::{ArrayRates, DriveRates, array_rates};
 use crate::metrics::{Known, ask};
 use crate::output::{Output, Tone};
 use crate::status::ArrayStatus;
 
 #[derive(Args)]
+#[command(
+    after_help = "p50/p99: half of the users' requests, or of the reads (R) and writes (W) of a\ndrive, \
+                        took no longer than the first time; 99 % no longer than the second.\nBoth \
+                        are of the time since the last report."
+)]
 pub(crate) struct Iostat {
     /// Time between reports
     #[arg(value_name = "INTERVAL", value_parser = parse_time, default_value = "1s")]
@@ -74,18 +79,33 @@ fn print(report: &Report, output: &Output) {
     for array in &report.arrays {
         let name = output.paint(Tone::Strong, &array.array);
         output.line(format_args!("{name}  {}", array.load()));
+        for line in array.latencies().iter().flat_map(|text| broken(&format!("  {text}"), 4)) {
+            output.line(line);
+        }
         let row = |drive: &DriveRates| {
+            let told = |percentiles: Option<String>| percentiles.unwrap_or_else(|| "-".to_owned());
             vec![
                 drive.slot.to_string(),
                 drive.state.clone(),
                 bytes(drive.read_bytes_per_s),
                 bytes(drive.written_bytes_per_s),
+                told(drive.reads()),
+                told(drive.writes()),
                 drive.errors.to_string(),
                 drive.drive.clone().unwrap_or_default(),
             ]
         };
         let rows: Vec<_> = array.drives.iter().map(row).collect();
-        let headings = [">SLOT", "STATE", ">READ/s", ">WRITE/s", ">ERRORS", "DRIVE"];
+        let headings = [
+            ">SLOT",
+            "STATE",
+            ">READ/s",
+            ">WRITE/s",
+            ">R p50/p99",
+            ">W p50/p99",
+            ">ERRORS",
+            "DRIVE",
+        ];
         for line in table(&headings, &rows) {
             output.line(format_args!("  {line}"));
         }

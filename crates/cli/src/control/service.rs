@@ -33,7 +33,9 @@ use crate::events::{Event, Place, What};
 use crate::job::Job;
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
-use crate::status::{ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, served_status};
+use crate::status::{
+    ArrayStatus, LatencyStatus, OtherDrive, ShardStatus, WaitingStatus, served_status,
+};
 use online::Returning;
 use spares::KeptSpare;
 
@@ -239,6 +241,7 @@ impl Service {
             exports: self.exports.get().cloned().unwrap_or_default(),
             clients,
             requests,
+            latencies: LatencyStatus::list(self.volume.latencies()),
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),

@@ -34,7 +34,8 @@ use crate::job::Job;
 use crate::session::NamedDrive;
 use crate::status::served::{FrontEnds, SlotDrive};
 use crate::status::{
-    ArrayStatus, OtherDrive, ShardStatus, WaitingStatus, as_member, served_zoned_status,
+    ArrayStatus, LatencyStatus, OtherDrive, ShardStatus, WaitingStatus, as_member,
+    served_zoned_status,
 };
 
 /// The front ends of a zoned volume.
@@ -255,6 +256,7 @@ impl ZonedService {
             exports: self.exports.get().cloned().unwrap_or_default(),
             clients: (hosts.controllers + of_store) as u64,
             requests: disk.requests + hosts.requests,
+            latencies: LatencyStatus::list(self.volume.latencies()),
             rebuild_left_ns: self.pace.borrow().left_ns(),
             resumes: self.resumes.get(),
             waiting: self.waiting(),

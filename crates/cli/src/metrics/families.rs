@@ -6,11 +6,11 @@
 use zoneweave_raid::log::MemberHealth;
 use zoneweave_zoned::BLOCK_BYTES;
 
-use super::Kind::{Counter, Gauge};
-use super::Value::{Count, Ratio};
+use super::Kind::{Counter, Gauge, Histogram};
+use super::Value::{Count, Ratio, Times};
 use super::{Family, Kind, Known, Labels, Sample, Value};
 use crate::job::{Job, JobKind};
-use crate::status::{ArrayStatus, Health, MemberStatus};
+use crate::status::{ArrayStatus, Health, LatencyStatus, MemberStatus};
 
 const HEALTHS: [Health; 7] = [
     Health::Healthy,
@@ -93,6 +93,18 @@ fn share(job: Job) -> Value {
     Ratio(if job.total == 0 { 0.0 } else { job.done as f64 / job.total as f64 })
 }
 
+fn latencies(
+    families: &mut Families,
+    (name, help): (&'static str, &'static str),
+    labels: &Labels,
+    found: &[LatencyStatus],
+) {
+    for one in found {
+        let labels = with(labels, "operation", one.operation.clone());
+        families.add(name, help, Histogram, &labels, Times(Box::new(one.times())));
+    }
+}
+
 fn array(families: &mut Families, labels: &Labels, status: &ArrayStatus) {
     for health in HEALTHS {
         let labels = with(labels, "health", health.word().to_lowercase());
@@ -118,6 +130,8 @@ fn server(families: &mut Families, labels: &Labels, status: &ArrayStatus) {
     families.add("clients", "Clients connected", Gauge, labels, Count(server.clients));
     let help = "Requests answered by front ends";
     families.add("requests", help, Counter, labels, Count(server.requests));
+    let help = "Time of users' requests to the volume that succeeded";
+    latencies(families, ("request_latency_seconds", help), labels, &server.latencies);
     let jobs = [(JobKind::Rebuild, server.rebuild), (JobKind::Scrub, server.scrub)];
     for (kind, job) in jobs {
         let labels = with(labels, "job", kind.word());
@@ -230,6 +244,8 @@ fn member(families: &mut Families, labels: &Labels, member: &MemberStatus) {
         let help = "Time since the last answer of the drive";
         families.add("drive_seen_seconds", help, Gauge, labels, seconds(io.seen_ns_ago));
     }
+    let help = "Time of commands to the drive that succeeded";
+    latencies(families, ("drive_latency_seconds", help), labels, &member.latencies);
     if let Some(zones) = &member.zones {
         let states = [
             ("empty", zones.empty),

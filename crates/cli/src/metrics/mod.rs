@@ -16,6 +16,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::Histogram;
 
 use crate::control::{Answer, ask_all, sockets};
 use crate::error::CliError;
@@ -81,6 +83,8 @@ enum Kind {
     /// Never falls while a server runs.
     Counter,
     Gauge,
+    /// Times, in seconds.
+    Histogram,
 }
 
 #[derive(Debug)]
@@ -91,10 +95,11 @@ struct Sample {
 
 type Labels = Vec<(&'static str, String)>;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Value {
     Count(u64),
     Ratio(f64),
+    Times(Box<Histogram>),
 }
 
 /// Families of one moment.
@@ -107,6 +112,7 @@ impl Collector for Snapshot {
             let kind = match family.kind {
                 Kind::Counter => MetricType::Counter,
                 Kind::Gauge => MetricType::Gauge,
+                Kind::Histogram => MetricType::Histogram,
             };
             let metric = encoder.encode_descriptor(family.name, family.help, None, kind)?;
             family.encode(metric)?;
@@ -123,9 +129,13 @@ impl EncodeMetric for Family {
                 (Kind::Counter, Value::Count(count)) => {
                     sample.encode_counter::<Labels, _, u64>(count, None)?;
                 }
-                (Kind::Counter, Value::Ratio(_)) => unreachable!("a counter counts"),
+                (Kind::Histogram, Value::Times(times)) => {
+                    let sum = times.sum().as_secs_f64();
+                    sample.encode_histogram::<Labels>(sum, times.count(), &buckets(times), None)?;
+                }
                 (Kind::Gauge, Value::Count(count)) => sample.encode_gauge(count)?,
                 (Kind::Gauge, Value::Ratio(ratio)) => sample.encode_gauge(ratio)?,
+                (kind, value) => unreachable!("{value:?} is no value of a {kind:?}"),
             }
         }
         Ok(())
@@ -135,8 +145,15 @@ impl EncodeMetric for Family {
         match self.kind {
             Kind::Counter => MetricType::Counter,
             Kind::Gauge => MetricType::Gauge,
+            Kind::Histogram => MetricType::Histogram,
         }
     }
+}
+
+/// The upper bound of each bucket in seconds, with the times counted in it.
+fn buckets(times: &Histogram) -> Vec<(f64, u64)> {
+    let bound = |bucket| Histogram::bound(bucket).map_or(f64::INFINITY, Nanos::as_secs_f64);
+    (0..).map(bound).zip(times.buckets().iter().copied()).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The text of metrics, and the names that alerts and dashboard use.
 
+use zoneweave_zoned::Operation;
+
 use super::*;
 use crate::job::Job;
 use crate::status::examples::healthy;
-use crate::status::{MemberIo, ZoneCounts};
+use crate::status::{LatencyStatus, MemberIo, ZoneCounts};
 
 fn known() -> Vec<Known> {
     let mut degraded = healthy();
@@ -40,6 +42,39 @@ fn each_array_has_samples_of_its_own() {
     assert!(text.ends_with("# EOF\n"), "{text}");
 }
 
+/// So many operations of 20 us.
+fn latencies(operation: Operation, count: u64) -> Vec<LatencyStatus> {
+    let mut times = Histogram::default();
+    (0..count).for_each(|_| times.note(Nanos::from_micros(20)));
+    LatencyStatus::list(vec![(operation, times)])
+}
+
+/// Buckets are of all times up to their bound, in seconds.
+#[test]
+fn latencies_are_histograms_of_seconds() {
+    let mut status = healthy();
+    status.server.as_mut().unwrap().latencies = latencies(Operation::WriteZeroes, 3);
+    status.members[1].latencies = latencies(Operation::Append, 5);
+    let known = Known { uuid: "aa".to_owned(), is_up: true, status: Some(status) };
+    let text = text(&[known]).unwrap();
+    let array = r#"array="vol0",uuid="aa""#;
+    let request = format!(r#"{array},operation="write_zeroes"}}"#);
+    let drive = format!(r#"{array},slot="1",drive="d/drive1",operation="append"}}"#);
+    let lines = [
+        "# TYPE zoneweave_request_latency_seconds histogram".to_owned(),
+        format!("zoneweave_request_latency_seconds_count{{{request} 3"),
+        format!("zoneweave_request_latency_seconds_sum{{{request} 0.00006"),
+        "# TYPE zoneweave_drive_latency_seconds histogram".to_owned(),
+        format!(r#"zoneweave_drive_latency_seconds_bucket{{le="0.000016384",{drive} 0"#),
+        format!(r#"zoneweave_drive_latency_seconds_bucket{{le="0.000032768",{drive} 5"#),
+        format!(r#"zoneweave_drive_latency_seconds_bucket{{le="8.589934592",{drive} 5"#),
+        format!(r#"zoneweave_drive_latency_seconds_bucket{{le="+Inf",{drive} 5"#),
+    ];
+    for line in lines {
+        assert!(text.lines().any(|found| found == line), "{line} is not in {text}");
+    }
+}
+
 /// A scrape with one series twice is refused whole.
 #[test]
 fn no_series_comes_twice_and_each_family_is_described_once() {
@@ -65,8 +100,10 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
     member.io = Some(MemberIo::default());
     member.zones = Some(ZoneCounts::default());
     member.resets_max = Some(7);
+    member.latencies = latencies(Operation::Read, 1);
     let server = status.server.as_mut().unwrap();
     server.rebuild = Some(Job { done: 1, total: 2 });
+    server.latencies = latencies(Operation::Read, 1);
     server.blocks.as_mut().unwrap().amplification.uniform = Some(2.0);
     let text = text(&[Known { uuid: "aa".to_owned(), is_up: true, status: Some(status) }]).unwrap();
     let used = [

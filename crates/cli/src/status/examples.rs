@@ -20,6 +20,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         zones: None,
         resets_max: None,
         io: None,
+        latencies: Vec::new(),
         segments_lacking: 0,
         segments_absent_at_start: 0,
     };
@@ -68,6 +69,7 @@ fn server() -> ServerStatus {
         exports: Vec::new(),
         clients: 0,
         requests: 0,
+        latencies: Vec::new(),
         volatile_cache: false,
         blocks: Some(blocks),
         zoned: None,

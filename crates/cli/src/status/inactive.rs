@@ -147,6 +147,7 @@ pub(super) fn inactive_member(
         resets_max: zones.as_ref().map(|zones| zones.iter().map(|z| z.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(&zones)),
         io: None,
+        latencies: Vec::new(),
         segments_lacking: 0,
         segments_absent_at_start: 0,
     }

@@ -4,6 +4,7 @@
 pub(crate) mod examples;
 mod inactive;
 mod judge;
+mod latency;
 mod lost;
 mod render;
 mod scrubs;
@@ -25,6 +26,7 @@ use crate::format::word;
 use crate::job::{Job, JobStatus};
 
 pub(crate) use inactive::{Unknown, describe_drives, inactive_status};
+pub(crate) use latency::LatencyStatus;
 pub(crate) use lost::{LostRange, LostRanges};
 pub(crate) use render::{
     drive_names, job_line, job_text, job_unit, member_tone, open_jobs, render, render_volume, tone,
@@ -201,6 +203,9 @@ pub(crate) struct ServerStatus {
     pub exports: Vec<String>,
     pub clients: u64,
     pub requests: u64,
+    /// Users' requests to the volume, whichever front end took them.
+    #[serde(default)]
+    pub latencies: Vec<LatencyStatus>,
     pub volatile_cache: bool,
     /// Of a block volume.
     #[serde(flatten)]
@@ -382,6 +387,9 @@ pub(crate) struct MemberStatus {
     /// Resets of the most reset zone.
     pub resets_max: Option<u64>,
     pub io: Option<MemberIo>,
+    /// Commands to the drive since the server opened it.
+    #[serde(default)]
+    pub latencies: Vec<LatencyStatus>,
     /// Segments that lack blocks on it although it is online, until they are written again.
     #[serde(default)]
     pub segments_lacking: u32,

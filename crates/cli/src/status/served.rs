@@ -13,8 +13,8 @@ use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::lost::lost_of_status;
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, HEADER_LOST, Health,
-    LaneStatus, LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry, ServerStatus,
-    ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
+    LaneStatus, LatencyStatus, LostRanges, MemberIo, MemberStatus, OtherDrive, ScrubEntry,
+    ServerStatus, ShardStatus, SpareStatus, WaitingStatus, WritingStatus, ZoneCounts, losses_left,
 };
 use crate::drives::failure::with_error;
 use crate::drives::space::full_disk;
@@ -34,6 +34,8 @@ pub(crate) struct FrontEnds {
     pub exports: Vec<String>,
     pub clients: u64,
     pub requests: u64,
+    /// Of the volume behind them.
+    pub latencies: Vec<LatencyStatus>,
     pub rebuild_left_ns: Option<u64>,
     /// Whether the rebuild that a restart interrupted is about to go on.
     pub resumes: bool,
@@ -103,6 +105,7 @@ pub(crate) fn served_status(
             exports: front_ends.exports,
             clients: front_ends.clients,
             requests: front_ends.requests,
+            latencies: front_ends.latencies,
             volatile_cache: volume.volatile_cache,
             blocks: Some(BlockVolumeStatus {
                 mapped_bytes: volume.mapped_bytes,
@@ -158,6 +161,7 @@ pub(super) fn free_space(slots: &[Option<SlotDrive>]) -> Option<String> {
 pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
+    let latencies = slot.map(|slot| slot.drive.latencies()).unwrap_or_default();
     let failure = slot.and_then(|slot| slot.drive.failure());
     let header_lost = slot.is_some_and(|slot| slot.drive.header_lost());
     MemberStatus {
@@ -176,6 +180,7 @@ pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>
         header_lost,
         resets_max: zones.map(|zones| zones.iter().map(|info| info.resets).max().unwrap_or(0)),
         zones: zones.map(|zones| ZoneCounts::of(zones)),
+        latencies: LatencyStatus::list(latencies),
         segments_lacking: member.segments_lacking,
         segments_absent_at_start: member.segments_absent_at_start,
         io: Some(MemberIo {

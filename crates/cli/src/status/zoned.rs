@@ -178,6 +178,7 @@ pub(crate) fn served_zoned_status(
             exports: front_ends.exports,
             clients: front_ends.clients,
             requests: front_ends.requests,
+            latencies: front_ends.latencies,
             volatile_cache: volume.volatile_cache,
             blocks: None,
             zoned: Some(ZonedVolumeStatus {

@@ -87,6 +87,14 @@ impl Nbd {
         self.request(3, 0, 0, &[]);
     }
 
+    pub(crate) fn trim(&mut self, offset: u64, length: usize) {
+        self.request(4, offset, length, &[]);
+    }
+
+    pub(crate) fn write_zeroes(&mut self, offset: u64, length: usize) {
+        self.request(6, offset, length, &[]);
+    }
+
     pub(crate) fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
         self.request(0, offset, length, &[]);
         let mut data = vec![0; length];

@@ -26,6 +26,29 @@ fn metrics_follow_what_happens() {
         let found = text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
         assert!(found, "{start} .. {end} is not in {text}");
     }
+    let count = |text: &str, metric: &str, labels: &[&str]| -> u64 {
+        let start = format!("zoneweave_{metric}_latency_seconds_count{{");
+        let is_it = |line: &&str| {
+            line.starts_with(&start) && labels.iter().all(|label| line.contains(label))
+        };
+        let found = text.lines().find(is_it);
+        found.map_or(0, |line| line.rsplit_once(' ').unwrap().1.parse().unwrap())
+    };
+    let request = |text: &str, word| count(text, "request", &[&format!("operation=\"{word}\"")]);
+    assert_eq!((request(&text, "write"), request(&text, "flush")), (1, 1), "{text}");
+    assert_eq!((request(&text, "read"), request(&text, "trim")), (0, 0), "{text}");
+    client.read(0, 4096);
+    client.trim(0, 4096);
+    client.write_zeroes(4096, 4096);
+    let later = place.run("metrics").exits(0).stdout;
+    let unmapped = (request(&later, "trim"), request(&later, "write_zeroes"));
+    assert_eq!((request(&later, "read"), unmapped), (1, (1, 1)), "{later}");
+    for slot in 0..4 {
+        let slot = format!("slot=\"{slot}\"");
+        let commands = |word| count(&later, "drive", &[&slot, &format!("operation=\"{word}\"")]);
+        assert!(commands("write") + commands("append") > 0, "{later}");
+        assert!(commands("read") > 0 && commands("flush") > 0, "{later}");
+    }
     let rates = place.run("iostat 1ms 1 --json").exits(0).document("iostat");
     assert_eq!(rates["arrays"][0]["drives"][3]["state"], "online", "{rates}");
     place.run("iostat 1ms 2").exits(0).says("vol0").says("WRITE/s");

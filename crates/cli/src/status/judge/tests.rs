@@ -14,6 +14,7 @@ fn members(states: &[MemberHealth]) -> Vec<MemberStatus> {
         zones: None,
         resets_max: None,
         io: None,
+        latencies: Vec::new(),
         segments_lacking: 0,
         segments_absent_at_start: 0,
     };

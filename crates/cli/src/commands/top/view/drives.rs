@@ -12,14 +12,15 @@ use crate::status::{ArrayStatus, MemberStatus, drive_names, member_tone};
 /// A column: its heading, and how soon it gives way; 0 stays.
 type Column = (&'static str, u8);
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     (">SLOT", 0),
     ("STATE", 0),
     ("ERRORS", 0),
     (">READ/s", 1),
     (">WRITE/s", 2),
-    (">LATENCY", 3),
-    ("DRIVE", 4),
+    (">R p50/p99", 3),
+    (">W p50/p99", 4),
+    ("DRIVE", 5),
 ];
 
 /// The table in so many lines. If the drives do not fit, drives out of service come first.
@@ -61,24 +62,18 @@ fn row(member: &MemberStatus, rates: Option<&DriveRates>, name: String) -> Vec<S
     let errors =
         io.map(|io| format!("{}/{}/{}", io.read_errors, io.write_errors, io.checksum_errors));
     let rate = |of: fn(&DriveRates) -> u64| rates.map_or_else(unknown, |rates| bytes(of(rates)));
-    let latency = io.and_then(|io| io.read_latency_ns).map(latency);
+    let percentiles =
+        |of: fn(&DriveRates) -> Option<String>| rates.and_then(of).unwrap_or_else(unknown);
     vec![
         member.slot.to_string(),
         member.state.to_string(),
         errors.unwrap_or_else(unknown),
         rate(|rates| rates.read_bytes_per_s),
         rate(|rates| rates.written_bytes_per_s),
-        latency.unwrap_or_else(unknown),
+        percentiles(DriveRates::reads),
+        percentiles(DriveRates::writes),
         name,
     ]
-}
-
-/// A latency in whole microseconds, or in milliseconds.
-fn latency(nanoseconds: u64) -> String {
-    match nanoseconds / 1000 {
-        us @ 0..10_000 => format!("{us} us"),
-        us => format!("{} ms", us / 1000),
-    }
 }
 
 /// The lines of a table with as many columns as fit; the name of a drive may be cut.
@@ -96,8 +91,8 @@ fn fitted(rows: &[Vec<String>], columns: usize) -> Vec<String> {
         aligned(&headings, &rows)
     };
     let fits = |lines: &Vec<String>| lines.iter().all(|line| width(line) <= columns);
-    let narrower = (0..4).rev().map(lines).find(fits);
-    let all = lines(4);
+    let narrower = (0..5).rev().map(lines).find(fits);
+    let all = lines(5);
     // A name that is cut at the edge says more than none, if its beginning is there.
     let begins = all.first().is_some_and(|heading| width(heading) <= columns);
     if fits(&all) || begins { all } else { narrower.unwrap_or_else(|| lines(0)) }

@@ -47,7 +47,7 @@ const HELP: [&str; 9] = [
     "",
     "UNKNOWN: no answer; numbers are old.",
     "ERRORS: of reads/writes/checksums",
-    "LATENCY: usual latency of small reads",
+    "p50/p99: times of reads, of writes",
     "More: zoneweave array status DRIVE...",
 ];
 

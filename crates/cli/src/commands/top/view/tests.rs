@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use zoneweave_raid::log::MemberHealth;
+use zoneweave_runtime::Nanos;
+use zoneweave_zoned::{Histogram, Operation};
 
 use super::super::keys::Key;
 use super::super::state::{DriveZones, Event, Flow, MapZone};
 use super::*;
 use crate::commands::zones::StateWord;
 use crate::job::{Job, JobKind, JobPhase};
-use crate::status::MemberIo;
 use crate::status::examples::healthy;
+use crate::status::{LatencyStatus, MemberIo};
 
 const FULL: Look = Look { color: true, unicode: true, interval: Duration::from_secs(1) };
 
@@ -88,9 +90,15 @@ fn served(name: &str, seconds: u64) -> ArrayStatus {
         member.io = Some(MemberIo {
             read_bytes: seconds << 19,
             written_bytes: seconds << 18,
-            read_latency_ns: Some(83_000),
             ..MemberIo::default()
         });
+        let times = |us| {
+            let mut times = Histogram::default();
+            (0..100 * seconds).for_each(|_| times.note(Nanos::from_micros(us)));
+            times
+        };
+        member.latencies =
+            LatencyStatus::list(vec![(Operation::Read, times(83)), (Operation::Append, times(20))]);
     }
     status
 }
@@ -126,11 +134,11 @@ vol0  DEGRADED  raid5 3+1 · block 1 GiB · up 12s · 0 clients
   action put a new drive in: zoneweave array replace d/drive0 --slot 2
   load   250 requests/s · read 2 MiB/s · write 1 MiB/s · reclaim 0 B/s
   scrub  ████████░░░░░░░░░░░░ 40 %  40/100 segments
-SLOT  STATE   ERRORS   READ/s  WRITE/s  LATENCY  DRIVE
-   0  online  0/0/0   512 KiB  256 KiB    83 us  d/drive0
-   1  online  0/0/0   512 KiB  256 KiB    83 us  d/drive1
-   2  failed  0/3/0   512 KiB  256 KiB    83 us  d/drive2
-   3  online  0/0/0   512 KiB  256 KiB    83 us  d/drive3
+SLOT  STATE   ERRORS   READ/s  WRITE/s  R p50/p99  W p50/p99  DRIVE
+   0  online  0/0/0   512 KiB  256 KiB  98/130 us   24/32 us  d/drive0
+   1  online  0/0/0   512 KiB  256 KiB  98/130 us   24/32 us  d/drive1
+   2  failed  0/3/0   512 KiB  256 KiB  98/130 us   24/32 us  d/drive2
+   3  online  0/0/0   512 KiB  256 KiB  98/130 us   24/32 us  d/drive3
 zones by state, a sign for 7: the most frequent
 ";
     let frame = scene.frame(2, 80, 24);
@@ -210,7 +218,7 @@ fn a_server_that_does_not_answer_is_unknown_with_its_reason_and_its_last_words()
         "vol0  UNKNOWN  raid5 3+1 · block 1 GiB · up 11s · 0 clients",
         "  why    its server has not answered for 3 s",
         "  told   what follows is 8 s old",
-        "   0  online  0/0/0        -        -    83 us  d/drive0",
+        "   0  online  0/0/0        -        -          -          -  d/drive0",
         "zones: being read",
     ] {
         assert!(frame.lines().any(|found| found == line), "{line} is not in\n{frame}");
