@@ -6,6 +6,7 @@ use crate::engine::core::Core;
 use crate::error::StoreError;
 use crate::hint::Hints;
 use crate::ids::FileId;
+use crate::trace::Event;
 
 /// A file that is open for writing. Bytes that are neither synced nor flushed when the handle is
 /// dropped are lost.
@@ -29,7 +30,13 @@ impl FileWriter {
     /// [`sync`]: FileWriter::sync
     pub async fn append(&self, data: &[u8]) -> Result<(), StoreError> {
         let _turn = self.core.lock(self.file).await?;
-        self.core.append_locked(self.file, data).await
+        self.append_in_turn(data).await
+    }
+
+    async fn append_in_turn(&self, data: &[u8]) -> Result<(), StoreError> {
+        let (file, bytes) = (self.file, data.len() as u64);
+        self.core.state().note(|| Event::Append { file, bytes });
+        self.core.append_locked(file, data).await
     }
 
     /// Writes at a byte up to the end of the file: the file is cut there, then the bytes are
@@ -42,7 +49,7 @@ impl FileWriter {
         if offset != self.core.state().length(self.file) {
             self.core.truncate_locked(self.file, offset).await?;
         }
-        self.core.append_locked(self.file, data).await
+        self.append_in_turn(data).await
     }
 
     /// Writes all bytes to the drive, which may still hold them in its cache.
@@ -51,6 +58,7 @@ impl FileWriter {
     /// As for appends.
     pub async fn flush(&self) -> Result<(), StoreError> {
         let _turn = self.core.lock(self.file).await?;
+        self.core.state().note(|| Event::Flush { file: self.file });
         self.core.submit_buffer(self.file, false).await?;
         self.core.writes_of(self.file).await
     }
@@ -61,6 +69,7 @@ impl FileWriter {
     /// As for appends, or if the drive fails to flush its cache.
     pub async fn sync(&self) -> Result<(), StoreError> {
         let _turn = self.core.lock(self.file).await?;
+        self.core.state().note(|| Event::Sync { file: self.file });
         self.core.sync_locked(self.file).await
     }
 
@@ -118,7 +127,9 @@ impl FileReader {
     /// # Errors
     /// If a block is damaged or cannot be read. Nothing is made up.
     pub async fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, StoreError> {
-        self.core.read(self.file, offset, into).await
+        let (file, bytes) = (self.file, into.len() as u64);
+        self.core.state().note(|| Event::Read { file, offset, bytes });
+        self.core.read(file, offset, into).await
     }
 
     /// The length of the file.
@@ -130,6 +141,7 @@ impl FileReader {
 
 impl Drop for FileReader {
     fn drop(&mut self) {
+        self.core.state().note(|| Event::CloseRead { file: self.file });
         self.core.close(self.file);
     }
 }

@@ -20,6 +20,7 @@
 //! | `policy` | which zone takes the blocks of a file |
 //! | `engine` | the I/O: journal, writes, reads, relocation, recovery |
 //! | `store`, `handles` | the interface |
+//! | `trace` | what happened to files, recorded and read back |
 //! | `instrument` | marks and mutants for simulation |
 
 mod engine;
@@ -34,6 +35,7 @@ mod options;
 pub mod policy;
 mod state;
 mod store;
+pub mod trace;
 
 pub use engine::core::Counters;
 pub use engine::recover::OpenReport;

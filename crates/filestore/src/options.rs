@@ -8,6 +8,7 @@ use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::error::Unfit;
 use crate::policy::{LifetimePolicy, Policy};
+use crate::trace::Recorder;
 
 /// Records of a metadata zone: 64 MiB, the metadata of half a million files.
 pub(crate) const ZONE_RECORDS: u32 = 16 * 1024;
@@ -66,10 +67,12 @@ pub struct OpenOptions {
     pub max_writers: usize,
     /// Returns seconds since 1970, for the times of files.
     pub clock: Rc<dyn Fn() -> u64>,
+    /// Takes what happens to files, beginning with those that are there.
+    pub recorder: Option<Rc<dyn Recorder>>,
 }
 
 impl Default for OpenOptions {
-    /// ZenFS's policy, 1 MiB buffers, 1024 writers, and no clock: times are 0.
+    /// ZenFS's policy, 1 MiB buffers, 1024 writers, no clock (times are 0), and no recorder.
     fn default() -> Self {
         Self {
             policy: Box::new(LifetimePolicy),
@@ -77,6 +80,7 @@ impl Default for OpenOptions {
             active_zones: None,
             max_writers: 1024,
             clock: Rc::new(|| 0),
+            recorder: None,
         }
     }
 }
@@ -90,6 +94,11 @@ impl fmt::Debug for OpenOptions {
             .field("max_writers", &self.max_writers)
             .finish_non_exhaustive()
     }
+}
+
+/// The buffer of a file on a drive, which takes no larger writes than its own limit.
+pub(crate) fn buffer_on(geometry: &Geometry, wished: BlockCount) -> BlockCount {
+    wished.clamp(BlockCount(1), geometry.max_transfer)
 }
 
 /// Data zones of a drive that may be active at once.

@@ -11,8 +11,9 @@ use std::rc::Rc;
 use zoneweave_emulator::RamDrive;
 use zoneweave_filestore::format::fuzzing::samples;
 use zoneweave_filestore::format::{MetadataRecord, Part};
+use zoneweave_filestore::trace::{self, Encoder, Ending, Event, TraceHeader, TraceReader};
 use zoneweave_filestore::{Hints, Lifetime};
-use zoneweave_runtime::{Executor, VirtualTime};
+use zoneweave_runtime::{Executor, Nanos, VirtualTime};
 use zoneweave_zoned::{
     BLOCK_BYTES, BlockCount, OOB_BYTES, OobKind, Payload, ZoneAddress, ZoneId, ZonedDeviceExt,
 };
@@ -39,6 +40,30 @@ fn records_are_as_in_version_1() {
     let record = MetadataRecord { owner: UUID, sequence: 9, part: Part::Log, entries: samples() };
     let stored = golden("record", record.encode().as_ref());
     assert_eq!(MetadataRecord::decode(&stored), Ok(record));
+}
+
+#[test]
+fn traces_are_as_in_version_1() {
+    let (zone_capacity, buffer) = (BlockCount(512), BlockCount(256));
+    let header = TraceHeader { id: UUID, has_reads: true, zones: 384, zone_capacity, buffer };
+    let mut events = trace::samples();
+    // A second frame, in front of which events are missing.
+    events.insert(9, Event::Lost { events: 1000 });
+    let (mut encoder, mut written) = (Encoder::new(&header), header.encode().to_vec());
+    for (number, event) in (1..).zip(&events) {
+        let full = encoder.push(Nanos(1_000_000 * number), event);
+        written.extend(full.into_iter().flat_map(|frame| frame.bytes));
+    }
+    written.extend(encoder.take().unwrap().bytes);
+    let stored = golden("trace", &written);
+    let mut reader = TraceReader::open(&stored[..]).unwrap();
+    assert_eq!(*reader.header(), header);
+    assert_eq!(events.pop(), Some(Event::End));
+    for event in events {
+        assert_eq!(reader.read_event().unwrap().unwrap().event, event);
+    }
+    assert_eq!(reader.read_event().unwrap(), None);
+    assert_eq!(reader.ending(), Some(Ending::Closed));
 }
 
 /// Zones as a file: for each that is written its number, its blocks, and what is beside them.

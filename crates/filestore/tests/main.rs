@@ -6,4 +6,5 @@ mod basics;
 mod crash;
 mod damage;
 mod golden;
+mod recording;
 mod support;

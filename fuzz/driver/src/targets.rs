@@ -1,6 +1,7 @@
 //! The fuzz targets. A new one is a line here and a file in `fuzz_targets`.
 
 use zoneweave_filestore::format::fuzzing as filestore;
+use zoneweave_filestore::trace::fuzzing as file_trace;
 use zoneweave_raid::log::format::fuzzing as format;
 use zoneweave_raid::raizn::fuzzing as raizn;
 
@@ -50,6 +51,7 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "filestore_record", body: filestore::record, seeds: filestore::record_seeds },
     Target { name: "filestore_tag", body: filestore::tag, seeds: filestore::tag_seeds },
+    Target { name: "filestore_trace", body: file_trace::trace, seeds: file_trace::trace_seeds },
     Target {
         name: "trace",
         body: zoneweave_sim::replay::fuzzing::trace,

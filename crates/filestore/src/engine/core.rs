@@ -15,6 +15,7 @@ use crate::ids::{FileId, Incarnation};
 use crate::policy::Policy;
 use crate::state::snapshot::{EXTENT_BYTES_MOST, extent_bytes, spare_bytes};
 use crate::state::{BlockRun, Namespace, Phase, ZoneTable};
+use crate::trace::Tape;
 
 /// An open store.
 pub(crate) struct Core {
@@ -67,6 +68,8 @@ pub(crate) struct State {
     pub(crate) counters: Counters,
     /// Bytes that the extents of all files take in a snapshot, at most.
     pub(crate) extent_bytes_most: u64,
+    /// Where events of files are recorded.
+    pub(crate) tape: Option<Tape>,
 }
 
 /// What the journal task writes next.

@@ -16,6 +16,7 @@
 //! | `reclaim` | relocation of live blocks |
 //! | `reset` | resets of zones that nothing needs |
 //! | `names` | changes of names |
+//! | `recording` | events for a trace |
 //!
 //! # Rules
 //!
@@ -39,6 +40,7 @@ pub(crate) mod names;
 pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod reclaim;
+pub(crate) mod recording;
 pub(crate) mod recover;
 pub(crate) mod reset;
 pub(crate) mod seal;

@@ -15,6 +15,7 @@ use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::name::{Name, split_path};
 use crate::state::BlockRun;
+use crate::trace::Event;
 
 /// What a path leads to.
 pub(crate) struct Resolved {
@@ -65,6 +66,7 @@ impl State {
 
     /// Applies a change that was checked, and queues its record.
     fn change(&mut self, entry: Entry) -> Ticket {
+        self.note_change(&entry);
         let freed = self.namespace.apply(&entry).expect("the change was checked");
         self.record(Some(entry), freed)
     }
@@ -75,6 +77,7 @@ impl State {
         let is_new = file.hints != hints && file.links > 0;
         file.hints = hints;
         let (offset, modified, extents) = (file.recorded, file.modified, Vec::new());
+        self.note(|| Event::SetHints { file: id, hints });
         if is_new && self.stopped.is_none() {
             self.record(Some(Entry::Extents { id, offset, hints, modified, extents }), Vec::new());
         }
@@ -147,6 +150,7 @@ impl Core {
         }
         let length = state.length(id);
         state.add_writer(id, length);
+        state.note(|| Event::Open { file: id });
         Ok(id)
     }
 
@@ -271,6 +275,7 @@ impl Core {
             let submitted = writer.submitted;
             writer.filled = usize::try_from(size.saturating_sub(submitted)).expect("below filled");
             if size >= submitted {
+                state.note(|| Event::Truncate { file, bytes: size });
                 return Ok(());
             }
         }
@@ -299,6 +304,7 @@ impl Core {
             let version = node.version.next();
             let entry = Entry::Truncate { id: file, size, version, behind };
             let freed = state.namespace.apply(&entry).expect("the cut was checked");
+            state.note(|| Event::Truncate { file, bytes: size });
             let writer = state.writers.get_mut(&file).expect("the file is open for writing");
             writer.submitted = size;
             state.forget_if_clean(file);
@@ -339,6 +345,8 @@ impl Core {
             // them.
             writer.buffer = None;
             writer.filled = 0;
+            let bytes = state.length(file);
+            state.note(|| Event::Close { file, bytes });
         }
         self.end_if_closed(file);
     }
@@ -386,6 +394,7 @@ impl Core {
         let mut state = self.state_mut();
         let id = state.find_file(path)?;
         state.namespace.file_mut(id).expect("a file").opens += 1;
+        state.note(|| Event::OpenRead { file: id });
         Ok(id)
     }
 }

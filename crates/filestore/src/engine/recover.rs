@@ -12,9 +12,7 @@ use std::rc::Rc;
 
 use zoneweave_journal::{EnvelopeError, Scan, Seed, TwinLog, Uuid, ignore};
 use zoneweave_runtime::Handle;
-use zoneweave_zoned::{
-    BlockCount, ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDevice, ZonedDeviceExt,
-};
+use zoneweave_zoned::{ZoneId, ZoneInfo, ZoneOffset, ZoneState, ZonedDevice, ZonedDeviceExt};
 
 use super::core::{Core, Counters, Limits, Parts, Queue, Reclaim, State};
 use super::create::count_usable;
@@ -24,7 +22,7 @@ use crate::error::{Inconsistency, OpenError, StopReason};
 use crate::format::{BlockLayout, MetadataRecord, RecordCodec, RecordError, VERSION};
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
-use crate::options::{OpenOptions, ZONE_RECORDS, active_data_zones};
+use crate::options::{OpenOptions, ZONE_RECORDS, active_data_zones, buffer_on};
 use crate::state::{Namespace, Phase, Replay, ZoneTable};
 
 /// What a start found.
@@ -169,6 +167,7 @@ impl Core {
             reclaim: Reclaim::default(),
             counters: Counters::default(),
             extent_bytes_most: u64::MAX,
+            tape: None,
         };
         let core = Self::new(Parts {
             handle,
@@ -197,6 +196,9 @@ impl Core {
             StopReason::Journal(status) => OpenError::Device(status),
             StopReason::MetadataFull | StopReason::Closed => OpenError::MetadataFull,
         })?;
+        if let Some(recorder) = options.recorder {
+            core.start_recording(recorder);
+        }
         core.run_reclaim();
         Ok((core, log.report))
     }
@@ -231,7 +233,7 @@ fn limits(
     let active = options.active_zones.map_or(allowed, |wished| wished.clamp(1, allowed));
     let records = (geometry.zone_capacity.0 / geometry.write_unit.0).min(ZONE_RECORDS);
     Ok(Limits {
-        buffer: options.buffer.clamp(BlockCount(1), geometry.max_transfer),
+        buffer: buffer_on(geometry, options.buffer),
         active: active as usize,
         reserve: 1,
         max_writers: options.max_writers,
