@@ -1,8 +1,9 @@
 // RocksDB on a file store of Zoneweave: registers zoneweave://DRIVE[,DRIVE...][?OPTION=VALUE] as a
 // file system and an environment, when this library is preloaded or linked.
 //
-// Invariants: nothing is written to standard error, which tools take for a failure. All file systems
-// of a process that name the same store share one handle.
+// Invariants: nothing is written to standard error, which tools take for a failure, but damage that a
+// start finds, and that a recording ended early. All file systems of a process that name the same store
+// share one handle.
 
 #include <rocksdb/env.h>
 #include <rocksdb/file_system.h>

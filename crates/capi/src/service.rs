@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use zoneweave_filestore::FileStore;
+use zoneweave_filestore::trace::Recorder;
 use zoneweave_linux::{Mailbox, Ring, unix_seconds};
 use zoneweave_runtime::Executor;
-use zoneweave_store::{Client, Code, Failure, Place, Store, Target};
+use zoneweave_store::{Client, Code, Failure, Place, Recording, Store, Target};
+use zoneweave_zoned::{BlockCount, Geometry};
 
 use crate::uri::StoreUri;
 use crate::worker::Worker;
@@ -163,8 +165,9 @@ fn run(uri: StoreUri, opened: &SyncSender<Result<Opened, Failure>>) {
     // A caller without an answer reports the panic.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         match executor.run(open(&ring, &executor, uri, &mut place)) {
-            Ok((store, warning)) => {
-                let worker = worker.insert(Worker::new(executor.handle(), store));
+            Ok((store, warning, recording)) => {
+                let handle = executor.handle();
+                let worker = worker.insert(Worker::new(handle, store, recording));
                 let _ = opened.send(Ok(Opened { letters: letters.clone(), warning }));
                 executor.run(serve(worker, &letters));
             }
@@ -197,7 +200,7 @@ async fn open(
     executor: &Executor,
     uri: StoreUri,
     kept: &mut Option<Place>,
-) -> Result<(Store, String), Failure> {
+) -> Result<(Store, String, Option<Rc<Recording>>), Failure> {
     let handle = executor.handle();
     let drives = match &uri.target {
         Target::Drives(drives) => drives,
@@ -205,14 +208,30 @@ async fn open(
         Target::Socket(path) => {
             let client = Client::connect(ring, &handle, path, None).await?;
             let warning = client.warning().to_owned();
-            return Ok((Store::Served(client), warning));
+            return Ok((Store::Served(client), warning, None));
         }
     };
     let place = kept.insert(Place::open(ring, &handle, drives).await?);
     let mut options = uri.options()?;
     options.clock = Rc::new(unix_seconds);
+    let recording = start_recording(&uri, place.device().geometry(), options.buffer)?;
+    options.recorder = recording.clone().map(|recording| recording as Rc<dyn Recorder>);
     let (store, report) = FileStore::open(handle, place.device(), options).await?;
-    Ok((Store::Own(store), report.warning().unwrap_or_default()))
+    Ok((Store::Own(store), report.warning().unwrap_or_default(), recording))
+}
+
+/// The recording that a URI asks for.
+fn start_recording(
+    uri: &StoreUri,
+    geometry: &Geometry,
+    buffer: BlockCount,
+) -> Result<Option<Rc<Recording>>, Failure> {
+    let Some(path) = &uri.trace else { return Ok(None) };
+    // There is no log that it could go to; the store goes on.
+    let complain = Box::new(|why: String| {
+        let _ = writeln!(io::stderr(), "zoneweave: {why}");
+    });
+    Recording::start(path, uri.has_reads, geometry, buffer, complain).map(Some)
 }
 
 /// Begins works until the store is closed, and waits for them.
@@ -224,7 +243,7 @@ async fn serve(worker: &Rc<Worker>, letters: &Letters) {
         }
     }
     worker.finish().await;
-    worker.store.close();
+    worker.close();
 }
 
 /// Bounds the calls under way.
@@ -269,6 +288,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use std::path::{Path, PathBuf};
 
+    use zoneweave_filestore::trace::{Ending, TraceReader};
     use zoneweave_filestore::{FormatOptions, Hints};
     use zoneweave_linux::FileDrive;
     use zoneweave_linux::nbd::{Endpoint, Listener};
@@ -413,6 +433,34 @@ mod tests {
         drop(second);
         stop.send(()).unwrap();
         server.join().unwrap();
+    }
+
+    #[test]
+    fn a_store_records_its_files_until_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = with_store(folder.path());
+        let trace = folder.path().join("trace");
+        let uri = format!("zoneweave://{}?trace={}", path.display(), trace.display());
+        let open = || Service::open(StoreUri::parse(&uri).unwrap());
+        let service = open().unwrap();
+        let written = service.call(async |worker| {
+            let file = worker.store.create("/1.log", Hints::default(), false).await?;
+            file.append(&[7; 5000]).await?;
+            file.sync().await?;
+            file.close().await?;
+            worker.store.rename("/1.log", "/1.sst").await
+        });
+        written.unwrap();
+        service.close();
+        let mut reader = TraceReader::open(std::fs::File::open(&trace).unwrap()).unwrap();
+        let mut names = Vec::new();
+        while let Some(timed) = reader.read_event().unwrap() {
+            names.push(timed.event.name());
+        }
+        assert_eq!(names, ["create", "append", "sync", "flush", "close", "rename"]);
+        assert_eq!(reader.ending(), Some(Ending::Closed));
+        // A trace is never overwritten.
+        assert_eq!(open().err().unwrap().code, Code::Exists);
     }
 
     #[test]

@@ -15,7 +15,7 @@ const SCHEME: &str = "zoneweave://";
 
 /// The options that there are, for messages.
 const OPTIONS: &str = "policy=lifetime|sequential|least-worn|dual-pool|wear-aware, buffer=BYTES, \
-                       active_zones=N, max_writers=N";
+                       active_zones=N, max_writers=N, trace=FILE, trace_reads=1";
 
 /// Most bytes of a buffer: each file that is written has one.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
@@ -28,6 +28,10 @@ pub(crate) struct StoreUri {
     buffer: Option<BlockCount>,
     active_zones: Option<u32>,
     max_writers: Option<usize>,
+    /// The file to record events to.
+    pub(crate) trace: Option<PathBuf>,
+    /// Whether reads are recorded, too.
+    pub(crate) has_reads: bool,
 }
 
 impl StoreUri {
@@ -44,9 +48,14 @@ impl StoreUri {
             buffer: None,
             active_zones: None,
             max_writers: None,
+            trace: None,
+            has_reads: false,
         };
         for option in options.split('&').filter(|option| !option.is_empty()) {
             uri.set(option)?;
+        }
+        if uri.has_reads && uri.trace.is_none() {
+            return Err(Failure::invalid("trace_reads=1 is for a store with trace=FILE"));
         }
         if matches!(uri.target, Target::Socket(_)) && !options.is_empty() {
             let message = "a store that is served has the options of its server: leave them out";
@@ -62,7 +71,9 @@ impl StoreUri {
             "buffer" => self.buffer = Some(buffer(value).ok_or_else(|| bad(name, value))?),
             "active_zones" => self.active_zones = Some(number(name, value)?),
             "max_writers" => self.max_writers = Some(number(name, value)?),
-            "policy" => return Err(bad(name, value)),
+            "trace" if !value.is_empty() => self.trace = Some(decoded(value)?),
+            "trace_reads" if value == "1" => self.has_reads = true,
+            "policy" | "trace" | "trace_reads" => return Err(bad(name, value)),
             _ => {
                 let message = format!("unknown option {name:?} of a store: use {OPTIONS}");
                 return Err(Failure::invalid(message));
@@ -167,6 +178,14 @@ mod tests {
     }
 
     #[test]
+    fn traces_are_files() {
+        let uri = StoreUri::parse("zoneweave:///d?trace=/t/a%26b&trace_reads=1").unwrap();
+        assert_eq!((uri.trace, uri.has_reads), (Some(PathBuf::from("/t/a&b")), true));
+        let uri = StoreUri::parse("zoneweave:///d").unwrap();
+        assert_eq!((uri.trace, uri.has_reads), (None, false));
+    }
+
+    #[test]
     fn sockets_are_told_from_drives() {
         let target = StoreUri::parse("zoneweave://unix:/run/s%20t").unwrap().target;
         assert_eq!(target, Target::Socket("/run/s t".into()));
@@ -187,6 +206,9 @@ mod tests {
             ("zoneweave:///d?buffer=99999999999M", "buffer"),
             ("zoneweave:///d?active_zones=0", "active_zones"),
             ("zoneweave:///d?max_writers", "max_writers"),
+            ("zoneweave:///d?trace=", "trace"),
+            ("zoneweave:///d?trace=t&trace_reads=yes", "yes"),
+            ("zoneweave:///d?trace_reads=1", "trace=FILE"),
             ("zoneweave:///100%", "%25"),
             ("zoneweave:///%00", "%25"),
             ("zoneweave:///%+1", "%25"),

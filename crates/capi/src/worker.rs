@@ -4,12 +4,13 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use zoneweave_runtime::{Gate, Handle};
-use zoneweave_store::{Reader, Store, Table, Writer};
+use zoneweave_store::{Reader, Recording, Store, Table, Writer};
 
 /// The store and its open files.
 pub(crate) struct Worker {
     pub(crate) handle: Handle,
     pub(crate) store: Store,
+    recording: Option<Rc<Recording>>,
     pub(crate) writers: Table<Writer>,
     pub(crate) readers: Table<Reader>,
     /// Calls that have not ended.
@@ -18,10 +19,11 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    pub(crate) fn new(handle: Handle, store: Store) -> Rc<Self> {
+    pub(crate) fn new(handle: Handle, store: Store, recording: Option<Rc<Recording>>) -> Rc<Self> {
         Rc::new(Self {
             handle,
             store,
+            recording,
             writers: Table::default(),
             readers: Table::default(),
             running: Cell::new(0),
@@ -44,6 +46,14 @@ impl Worker {
     pub(crate) async fn finish(&self) {
         while self.running.get() > 0 {
             self.ended.wait().await;
+        }
+    }
+
+    /// Closes the store, and ends its recording.
+    pub(crate) fn close(&self) {
+        self.store.close();
+        if let Some(recording) = &self.recording {
+            recording.finish();
         }
     }
 }

@@ -6,6 +6,7 @@
 //! | `files` | stores and open files, in this process or of a server |
 //! | `client` | a connection to a served store |
 //! | `server` | serves a store to other processes |
+//! | `recording` | the events of a store, written to a file |
 //! | `wire` | their protocol, without I/O |
 //! | `failure` | errors that leave the process |
 
@@ -14,6 +15,7 @@ mod error;
 mod failure;
 mod files;
 mod place;
+mod recording;
 mod server;
 mod table;
 mod wire;
@@ -23,5 +25,6 @@ pub use error::PlaceError;
 pub use failure::{Code, Failure};
 pub use files::{Reader, ServedReader, ServedWriter, Store, Writer};
 pub use place::{Place, Target, missing_slots};
+pub use recording::{Complaint, Recording};
 pub use server::{StoreServer, StoreServerStatus};
 pub use table::Table;

@@ -40,6 +40,7 @@ use lifecycle::{Lifecycle, summary};
 pub(crate) use named::{ConfigFile, VolumeTable};
 pub(crate) use options::{ByName, Served};
 use orders::orders;
+pub(crate) use place::{parse_buffer, parse_policy};
 use shards::Others;
 use startup_drives::startup_drives;
 use stop::{Stop, end_if_stopped};

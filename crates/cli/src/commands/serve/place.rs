@@ -1,14 +1,17 @@
 //! Where a file store is served, and how it is opened.
 
+use std::path::PathBuf;
 use std::rc::Rc;
 
 use clap::Args;
 use zoneweave_filestore::{OpenOptions, policy};
 use zoneweave_linux::unix_seconds;
-use zoneweave_zoned::{BLOCK_BYTES, BlockCount};
+use zoneweave_store::Recording;
+use zoneweave_zoned::{BLOCK_BYTES, BlockCount, Geometry};
 
 use crate::error::{CliError, usage};
 use crate::format::parse_bytes;
+use crate::output::Output;
 
 /// The largest buffer of a file: each that is written has one.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
@@ -31,14 +34,22 @@ pub(crate) struct StorePlace {
     /// Files open for writing at once [default: 1024]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     max_writers: Option<usize>,
+    /// Record the events of files to this new file, for `zoneweave fs trace` and `fs replay`
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Record reads, too
+    #[arg(long, requires = "trace")]
+    trace_reads: bool,
 }
 
-fn parse_policy(name: &str) -> Result<String, String> {
+/// A policy by its name.
+pub(crate) fn parse_policy(name: &str) -> Result<String, String> {
     let known = policy::by_name(name).map(|_| name.to_owned());
     known.ok_or_else(|| "use lifetime, sequential, least-worn, dual-pool or wear-aware".to_owned())
 }
 
-fn parse_buffer(text: &str) -> Result<BlockCount, String> {
+/// A buffer of whole blocks.
+pub(crate) fn parse_buffer(text: &str) -> Result<BlockCount, String> {
     let bytes = parse_bytes(text)?;
     let fits = bytes > 0 && bytes <= BUFFER_BYTES_MAX && bytes.is_multiple_of(BLOCK_BYTES as u64);
     let blocks = u32::try_from(bytes / BLOCK_BYTES as u64).ok().filter(|_| fits);
@@ -51,6 +62,22 @@ fn parse_count(text: &str) -> Result<usize, String> {
 }
 
 impl StorePlace {
+    /// Begins the recording that was asked for, of a store on a drive.
+    ///
+    /// # Errors
+    /// If its file cannot be made.
+    pub(super) fn start_recording(
+        &self,
+        geometry: &Geometry,
+        buffer: BlockCount,
+        output: &Output,
+    ) -> Result<Option<Rc<Recording>>, CliError> {
+        let Some(path) = &self.trace else { return Ok(None) };
+        let output = output.clone();
+        let complain = Box::new(move |why: String| output.warning(why));
+        Ok(Some(Recording::start(path, self.trace_reads, geometry, buffer, complain)?))
+    }
+
     /// Options to open the store with.
     pub(super) fn options(&self) -> Result<OpenOptions, CliError> {
         let unknown = || usage("policy")(format!("{} is no policy", self.policy));

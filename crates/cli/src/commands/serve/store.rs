@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde::Serialize;
+use zoneweave_filestore::trace::Recorder;
 use zoneweave_filestore::{FileStore, OpenReport};
 use zoneweave_linux::Drive;
 use zoneweave_linux::nbd::{Endpoint, Listener};
 use zoneweave_raid::log::format::ArrayUuid;
-use zoneweave_store::{PlaceError, StoreServer};
+use zoneweave_store::{PlaceError, Recording, StoreServer};
 use zoneweave_zoned::ZonedDevice;
 
 use super::descriptors;
@@ -39,6 +40,7 @@ pub(super) struct StoreSockets<'a> {
 pub(super) struct ServedStore {
     store: FileStore,
     server: StoreServer,
+    recording: Option<Rc<Recording>>,
     uris: Vec<String>,
 }
 
@@ -71,7 +73,10 @@ impl StoreSockets<'_> {
         output: &Output,
     ) -> Result<ServedStore, CliError> {
         assert!(!self.listeners.is_empty(), "a store is served at its own socket");
-        let options = self.place.options()?;
+        let mut options = self.place.options()?;
+        let (geometry, buffer) = (device.geometry(), options.buffer);
+        let recording = self.place.start_recording(geometry, buffer, output)?;
+        options.recorder = recording.clone().map(|recording| recording as Rc<dyn Recorder>);
         let (store, report) = FileStore::open(session.handle.clone(), device, options).await?;
         tell_report(&report, output);
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
@@ -82,7 +87,7 @@ impl StoreSockets<'_> {
         let (ring, handle) = (&session.ring, &session.handle);
         let server =
             StoreServer::start(ring, handle, store.clone(), drives, warning, self.listeners);
-        Ok(ServedStore { store, server, uris })
+        Ok(ServedStore { store, server, recording, uris })
     }
 }
 
@@ -107,6 +112,9 @@ impl ServedStore {
     pub(super) async fn stop(self) {
         self.server.shutdown().await;
         self.store.close();
+        if let Some(recording) = self.recording {
+            recording.finish();
+        }
     }
 
     /// How RocksDB uses it.
