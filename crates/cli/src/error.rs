@@ -20,6 +20,7 @@ use zoneweave_raid::log::{
 use zoneweave_raid::raizn;
 use zoneweave_sim::characterize::CharacterizeError;
 use zoneweave_sim::experiments::ExperimentError;
+use zoneweave_sim::file_replay::FileReplayError;
 use zoneweave_sim::replay::TraceError;
 use zoneweave_sim::workload::WorkloadError;
 use zoneweave_store::{Code, Failure, PlaceError};
@@ -127,6 +128,8 @@ pub(crate) enum CliError {
     Experiment(#[from] ExperimentError),
     #[error("{}: {error}", path.display())]
     Trace { path: PathBuf, error: TraceError },
+    #[error("{}: {error}", path.display())]
+    FileTrace { path: PathBuf, error: FileReplayError },
     #[error("the volume failed: {0}")]
     Block(#[from] BlockError),
     #[error("{label} failed: {status}")]

@@ -283,3 +283,61 @@ fn a_dump_has_every_extent_and_zone_of_a_store_in_use_too() {
     place.run(&format!("fs backup {socket} saved")).exits(0).says("3 files");
     server.stop();
 }
+
+#[test]
+fn a_served_store_is_recorded_and_its_trace_replayed() {
+    let place = with_drives("");
+    place.run("fs mkfs d/drive0").exits(0);
+    local(&place, "local", 3 << 20);
+    let (server, socket) = served(&place, "d/drive0", "--trace trace --trace-reads");
+    for _ in 0..12 {
+        place.run(&format!("fs put {socket} local /db.sst")).exits(0);
+    }
+    place.run(&format!("fs get {socket} /db.sst out")).exits(0);
+    server.stop();
+    let shown = place.run("fs --json trace trace").exits(0).document("fs-trace");
+    assert_eq!((&shown["ending"], &shown["lost_events"]), (&"closed".into(), &0.into()));
+    assert_eq!(shown["appended_bytes"], 36 << 20);
+    assert_eq!((&shown["counts"]["create"], &shown["read_bytes"].is_u64()), (&12.into(), &true));
+    assert_eq!(shown["buffer_bytes"], 1 << 20);
+    assert!(shown.get("events").is_none());
+    let listed = place.run("fs --json trace trace --events --limit 3").exits(0);
+    let listed = listed.document("fs-trace")["events"].clone();
+    assert_eq!((&listed[0]["event"], listed.as_array().unwrap().len()), (&"create".into(), 3));
+    place.run("fs --json trace trace --events").exits(2).complains("at most 1000000 events");
+    place.run("fs trace trace --events").exits(0).says("append").says("it ends with its store");
+
+    let replay = |words: &str| place.run(&format!("fs --json replay trace {words}"));
+    let once = replay("").exits(0).document("fs-replay");
+    assert_eq!((&once["drive_zones"], &once["zones"]["count"]), (&16.into(), &14.into()));
+    assert_eq!(once["host_bytes"], shown["appended_bytes"]);
+    assert_eq!((&once["relocation_amplification"], &once["is_whole"]), (&1.0.into(), &true.into()));
+    let words = "--times 9 --zones 12 --zone-capacity 2M --erase-blocks 64 --partial-erase";
+    let first_fit = replay(words).exits(0).document("fs-replay");
+    let again = replay(words).exits(0).document("fs-replay");
+    assert_eq!(first_fit, again, "a replay is deterministic");
+    let levelled = replay(&format!("{words} --policy least-worn")).exits(0).document("fs-replay");
+    let small = "--preset femu-wa-zone --zone-capacity 512K --erase-blocks 64 --zones 64";
+    assert_eq!(replay(small).exits(0).document("fs-replay")["erase_blocks"]["count"], 62 * 64);
+    let most = |figures: &serde_json::Value| figures["zones"]["max"].as_u64().unwrap();
+    assert!(most(&levelled) < most(&first_fit), "{levelled} {first_fit}");
+    let told = place.run("fs replay trace --preset femu-wa-zone").exits(0);
+    told.says("their erase blocks")
+        .says("zones of metadata")
+        .says("write amplification")
+        .says("3584");
+
+    place.run("fs serve d/drive0 --trace trace").exits(4).complains("remove it");
+    place.run("fs serve d/drive0 --trace gone/trace").exits(3).complains("gone/trace");
+    place.run("fs trace gone").exits(3).complains("gone");
+    place.run("fs replay local").exits(1).complains("no trace");
+    replay("--policy none").exits(2);
+    replay("--preset none").exits(2).complains("emu presets");
+    replay("--zones 6 --zone-capacity 64K").exits(1).complains("no space left");
+    let mut bytes = fs::read(place.path("trace")).unwrap();
+    bytes[100] ^= 1;
+    fs::write(place.path("damaged"), &bytes).unwrap();
+    place.run("fs trace damaged").exits(1).complains("frame 0, at byte 48, is damaged");
+    fs::write(place.path("cut"), &bytes[..60]).unwrap();
+    place.run("fs trace cut").exits(0).says("in the middle of a write");
+}

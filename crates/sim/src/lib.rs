@@ -8,6 +8,7 @@
 //! - [`characterize`] measures the properties of a drive.
 //! - `testbed` builds arrays of calibrated drives in virtual time; [`replay`] runs block traces on
 //!   them, and [`experiments`] reproduces figures of papers.
+//! - [`file_replay`] runs the traces of file stores on one drive.
 //! - [`simulate`] generates histories of the volume with crashes and faults, and judges them.
 //! - [`hostile`] starts arrays from lying drives.
 //! - [`conformance`] tests that a device behaves like a zoned drive.
@@ -18,6 +19,7 @@ pub mod calibrate;
 pub mod characterize;
 pub mod conformance;
 pub mod experiments;
+pub mod file_replay;
 pub mod hostile;
 pub mod mixed_load;
 mod pattern;

@@ -7,10 +7,12 @@ mod dump;
 mod list;
 mod mkfs;
 mod names;
+mod replay;
 mod restore;
 mod space;
 mod stat;
 mod store;
+mod trace;
 mod tree;
 
 use clap::Subcommand;
@@ -56,6 +58,10 @@ pub(crate) enum Verb {
     Check(check::Check),
     /// Keep a store open for RocksDB and for `zoneweave fs`, until SIGTERM, SIGINT or SIGHUP
     Serve(serve::StoreServer),
+    /// Show the figures and events of a recorded trace
+    Trace(trace::Trace),
+    /// Replay a recorded trace on an emulated drive, and show how its zones are worn
+    Replay(replay::Replay),
 }
 
 pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
@@ -76,5 +82,7 @@ pub(crate) fn run(verb: Verb, output: &Output) -> Result<Exit, CliError> {
         Verb::Ln(link) => names::link(&link, output),
         Verb::Check(check) => check::run(&check, output),
         Verb::Serve(request) => serve::serve_store(request, output),
+        Verb::Trace(trace) => trace::run(&trace, output),
+        Verb::Replay(replay) => replay::run(&replay, output),
     }
 }
