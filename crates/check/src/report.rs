@@ -123,8 +123,8 @@ pub enum Problem {
     /// A chunk block that does not verify, or not at this place.
     #[error("the chunk block is damaged or out of place")]
     ChunkDamaged,
-    /// A chunk block that a rebuild could not reconstruct.
-    #[error("the chunk block could not be rebuilt earlier")]
+    /// A block of a column that a rebuild could not reconstruct.
+    #[error("the block could not be rebuilt earlier")]
     Hole,
     /// Two chunks of one column name one stripe.
     #[error("another chunk of the column belongs to stripe {stripe} too")]

@@ -167,6 +167,7 @@ impl LogHeader {
 pub(crate) const DATA: u8 = 1;
 pub(crate) const PARITY: u8 = 2;
 const SUPERBLOCK: u8 = 3;
+pub(crate) const HOLE: u8 = 5;
 
 /// The metadata of a block, verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,7 +194,7 @@ impl Metadata {
         };
         let digest = match found.kind {
             DATA => array.zoned_checksum(found.zone, found.block, found.generation, data),
-            PARITY..=4 => array.checksum(&[data]),
+            PARITY..=HOLE => array.checksum(&[data]),
             _ => return None,
         };
         let own = array.checksum(&[&digest.to_le_bytes(), &oob[..60]]);

@@ -6,7 +6,7 @@ use crate::array::membership::{Member, Membership};
 use crate::drive::{Drive, ReadBlock, is_blank};
 use crate::format::fields::Array;
 use crate::format::record::MemberState;
-use crate::format::zoned::{DATA, Junk, Metadata, PARITY, ZoneState, ZonedConfig};
+use crate::format::zoned::{DATA, HOLE, Junk, Metadata, PARITY, ZoneState, ZonedConfig};
 use crate::zoned::decisions::Decisions;
 use crate::zoned::layout::Layout;
 use crate::zoned::log::{Logs, Sealed};
@@ -22,6 +22,8 @@ pub(crate) enum Place {
     Unreadable(Status),
     /// The block does not verify.
     Damaged,
+    /// A rebuild could not make the block.
+    Hole,
     There(Sealed),
 }
 
@@ -100,10 +102,7 @@ impl<'a> Column<'a> {
                     {
                         Place::Unwritten
                     }
-                    Some(Ok(block)) => {
-                        let sealed = context.verify(self.number, at, &block.data, &block.oob);
-                        sealed.map_or(Place::Damaged, Place::There)
-                    }
+                    Some(Ok(block)) => context.verify(self.number, at, &block.data, &block.oob),
                     Some(Err(status)) => Place::Unreadable(*status),
                 },
             };
@@ -151,12 +150,12 @@ impl Context<'_> {
         self.logs.relocated.get(&key).cloned().map_or(Place::Unwritten, Place::There)
     }
 
-    /// A block that belongs to its place.
-    fn verify(&self, column: usize, at: u32, data: &bytes::Bytes, oob: &[u8]) -> Option<Sealed> {
+    /// What is in a place: the block that belongs there, or another.
+    fn verify(&self, column: usize, at: u32, data: &bytes::Bytes, oob: &[u8]) -> Place {
         if !self.zoned.checksums {
-            return Some(Sealed { data: data.clone(), sum: 0 });
+            return Place::There(Sealed { data: data.clone(), sum: 0 });
         }
-        let found = Metadata::parse(self.array, oob, data)?;
+        let Some(found) = Metadata::parse(self.array, oob, data) else { return Place::Damaged };
         let stripe = at / self.layout.unit;
         let role = self.layout.role_of(self.state.zone, stripe, column);
         let within = at % self.layout.unit;
@@ -169,7 +168,11 @@ impl Context<'_> {
         };
         let (zone, generation) = (self.state.zone, self.state.generation);
         let expected = Metadata { sum: found.sum, zone, generation, block, kind };
-        (found == expected).then(|| Sealed { data: data.clone(), sum: found.sum })
+        match found {
+            _ if found == expected => Place::There(Sealed { data: data.clone(), sum: found.sum }),
+            _ if found == (Metadata { kind: HOLE, ..expected }) => Place::Hole,
+            _ => Place::Damaged,
+        }
     }
 
     /// Whether a reconstructed data block is the one with the reconstructed checksum.

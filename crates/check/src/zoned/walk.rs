@@ -258,6 +258,7 @@ impl Walk<'_> {
                     Place::Unwritten | Place::Lost => continue,
                     Place::Unreadable(status) => Problem::unreadable(*status),
                     Place::Damaged => Problem::ColumnBlockDamaged,
+                    Place::Hole => Problem::Hole,
                 };
                 let at = stripe.number * layout.unit + within;
                 findings.add(self.location(stripe.number, role, at), problem);
@@ -306,7 +307,8 @@ impl Walk<'_> {
         let layout = &self.layout;
         let in_stripe = end - stripe.number * layout.stripe_blocks();
         let (role, within) = (in_stripe / layout.unit, in_stripe % layout.unit);
-        if matches!(stripe.place(role, within), Place::Damaged | Place::Unreadable(_)) {
+        let place = stripe.place(role, within);
+        if matches!(place, Place::Damaged | Place::Hole | Place::Unreadable(_)) {
             let problem = Problem::ZoneCutShort { zone: self.state.zone, block: end };
             findings.add(Location::default(), problem);
         }

@@ -168,6 +168,17 @@ pub enum RebuildError {
     /// The member's drive failed.
     #[error("the new drive failed: {0}")]
     DriveFailed(Status),
+    /// Another drive does not return blocks, and no further one can stand in for it.
+    #[error(
+        "{slot} does not return blocks that the rebuild needs ({status}): the new drive keeps its \
+         place, and the next start goes on with what is left"
+    )]
+    SourceFailed {
+        /// The slot of that drive.
+        slot: Column,
+        /// How it failed the last read.
+        status: Status,
+    },
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),

@@ -620,6 +620,10 @@ marks! {
     SourceVanished = "rebuild.source_vanished",
     /// A block that cannot be rebuilt becomes a hole.
     HoleWritten = "rebuild.hole_written",
+    /// A rebuild asks a drive again that gives no answer about blocks that no other has.
+    RebuildSourceAwaited = "rebuild.source_awaited",
+    /// A rebuild ends with units left out because of such a drive.
+    RebuildSourceFailed = "rebuild.source_failed",
     /// A rebuild waits because it would write more than it may.
     RebuildThrottled = "rebuild.throttled",
     /// A relocation that a rebuild makes is slowed down to its limit.
@@ -817,6 +821,8 @@ marks! {
     /// Zoned volume: a rebuild drops a batch that it has read ahead, as its zone is reset or the
     /// volume ends.
     ZonedBatchDropped = "zoned.batch_dropped",
+    /// Zoned volume: a block that a rebuild cannot make becomes a hole.
+    ZonedHoleWritten = "zoned.hole_written",
     /// Zoned volume: the column of a rebuilt member is complete.
     ZonedColumnJoined = "zoned.column_joined",
     /// Zoned volume: a start continues a rebuild some of whose columns are copied.

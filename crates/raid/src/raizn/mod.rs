@@ -10,7 +10,7 @@
 //! 3. `write/` writes columns and parity; `parity_log` is the log of parity that has no place yet.
 //! 4. `read/` verifies blocks and reconstructs lost ones.
 //! 5. `manage` resets and finishes zones; `replace` puts a drive into a slot, and `rebuild` gives
-//!    it its columns.
+//!    it its columns, with a `hole` for each block that is lost.
 //! 6. `scrub/` reads everything and compares parity; its `relocate` moves damaged blocks to the
 //!    log, `lost` lists blocks that cannot be rebuilt, `findings` is the report.
 //! 7. `recover/` starts a volume after a crash; `create` makes one, and `stop` ends one.
@@ -26,6 +26,7 @@ pub(crate) mod core;
 pub(crate) mod create;
 pub(crate) mod doubtful;
 pub(crate) mod format;
+pub(crate) mod hole;
 pub(crate) mod layout;
 pub(crate) mod manage;
 pub(crate) mod parity_log;

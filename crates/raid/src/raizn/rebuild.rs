@@ -6,6 +6,9 @@
 //! of its partial stripe, and their parity in the log. From then on writes include the column. A
 //! record of the zones that have it makes a rebuild go on after a restart; a zone that was being
 //! copied is copied again.
+//!
+//! A block that is lost, by what the other drives say, becomes a *hole* (`hole`). A zone does not
+//! get its column while a drive gives no answer about blocks that no other can stand in for.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -17,10 +20,12 @@ use crate::array::format::numbers::Generation;
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
 use crate::array::repair::rebuild::{RebuildState, RebuildUnits, throttle, throttle_while};
+use crate::array::repair::source::{FailedSource, LeftOut, Silence};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::body::ZonedBody;
+use crate::raizn::hole::Halt;
 use crate::raizn::layout::Layout;
 use crate::raizn::read::Reader;
 use crate::raizn::stripe::Block;
@@ -50,7 +55,8 @@ struct Batch {
     places: Range<u32>,
     /// That of the zone when they were read.
     generation: Generation,
-    blocks: Vec<Block>,
+    /// `None` for holes.
+    blocks: Vec<Option<Block>>,
 }
 
 /// The outcome of copying a batch while users write.
@@ -58,7 +64,6 @@ enum Copied {
     Batch(BlockCount),
     /// The rest is copied with the zone held.
     All,
-    Failed,
 }
 
 impl RebuildUnits for Core {
@@ -94,9 +99,12 @@ impl RebuildUnits for Core {
         self: &Rc<Self>,
         column: Column,
         zone: u32,
-    ) -> impl Future<Output = ()> + use<> {
+    ) -> impl Future<Output = Option<LeftOut<u32>>> + use<> {
         let core = self.clone();
-        async move { core.rebuild_column(zone, column).await }
+        async move {
+            let source = core.rebuild_column(zone, column).await?;
+            Some(LeftOut { unit: zone, source })
+        }
     }
 
     fn waits_for_ever(&self) -> Option<StopReason> {
@@ -107,51 +115,61 @@ impl RebuildUnits for Core {
 }
 
 impl Core {
-    /// Copies the complete stripes of a column, and then holds the zone for the rest.
-    async fn rebuild_column(self: &Rc<Self>, zone: u32, column: Column) {
-        let device = self.state.borrow().array.members[column.index()].device.clone();
-        let Some(device) = device else { return };
+    /// Copies the complete stripes of a column, and then holds the zone for the rest. Returns the
+    /// drive because of which that ended, if one did not return what no other has.
+    async fn rebuild_column(self: &Rc<Self>, zone: u32, column: Column) -> Option<FailedSource> {
+        let device = self.state.borrow().array.members[column.index()].device.clone()?;
         // The last zone may have had blocks copied while users waited for it, and no pause.
         throttle(self, column, &device, BlockCount(0)).await;
         let joining = Joining { column, device, is_emptied: false, copied: 0 };
         let mut copying = Copying { joining, ahead: None };
+        let mut silence = Silence::default();
         loop {
             match self.copy_next(zone, &mut copying).await {
                 // Nothing is in flight then: a reset does not wait for the limit.
-                Copied::Batch(blocks) => {
+                Ok(Copied::Batch(blocks)) => {
+                    silence.end();
                     throttle(self, column, &copying.joining.device, blocks).await;
                 }
-                Copied::All => break,
-                Copied::Failed => return,
+                Ok(Copied::All) => break,
+                Err(Halt::Ended) => return None,
+                Err(Halt::Source(source)) => {
+                    let device = &copying.joining.device;
+                    if !source.may_answer() || !silence.wait(self, column, device).await {
+                        return Some(source);
+                    }
+                }
             }
         }
         mark_if(Mark::ZonedBatchDropped, || copying.ahead.is_some());
         let (answer, joined) = completion();
+        self.rebuild.failed_source.set(None);
         self.admit(zone, Pending::Join(copying.joining, answer));
         // Whether it has the column is in the state.
         let _joined = joined.await;
+        self.rebuild.failed_source.take()
     }
 
     /// Copies the next batch of complete stripes.
-    async fn copy_next(self: &Rc<Self>, zone: u32, copying: &mut Copying) -> Copied {
+    async fn copy_next(self: &Rc<Self>, zone: u32, copying: &mut Copying) -> Result<Copied, Halt> {
         // A reset of the zone waits for the batch. Emptying the column behind one would take
         // blocks that were written since.
         let _reader = Reader::begin(self, zone);
-        let Some(end) = self.complete_rows(zone, &copying.joining) else { return Copied::All };
+        let Some(end) = self.complete_rows(zone, &copying.joining) else {
+            return Ok(Copied::All);
+        };
         if !copying.joining.is_emptied {
             if !self.empty_column(zone, &copying.joining).await {
-                return Copied::Failed;
+                return Err(Halt::Ended);
             }
             copying.joining.is_emptied = true;
         }
         let before = copying.joining.copied;
         if before >= end {
-            return Copied::All;
+            return Ok(Copied::All);
         }
-        match self.copy_batch(zone, copying, end).await {
-            true => Copied::Batch(BlockCount(copying.joining.copied - before)),
-            false => Copied::Failed,
-        }
+        self.copy_batch(zone, copying, end).await?;
+        Ok(Copied::Batch(BlockCount(copying.joining.copied - before)))
     }
 
     /// Empties a column that an interrupted rebuild may have begun. Returns whether it is empty.
@@ -179,53 +197,74 @@ impl Core {
     }
 
     /// Writes the next batch of a column, and reads the one behind it meanwhile, up to an offset.
-    /// Returns whether that succeeded. A batch that could not be read ahead is read again in its
-    /// turn.
-    async fn copy_batch(self: &Rc<Self>, zone: u32, copying: &mut Copying, end: u32) -> bool {
+    /// A batch that could not be read ahead is read again in its turn.
+    async fn copy_batch(
+        self: &Rc<Self>,
+        zone: u32,
+        copying: &mut Copying,
+        end: u32,
+    ) -> Result<(), Halt> {
         let Joining { column, copied, .. } = copying.joining;
         assert!(copied < end, "a copy from {copied} to {end}");
         mark_if(Mark::ZonedBatchAhead, || copying.ahead.is_some());
         let batch = match copying.ahead.take() {
-            Some(batch) => Some(batch),
-            None => self.reconstruct_batch(zone, column, copied, end).await,
-        };
-        let Some(batch) = batch else {
-            // Too much of a stripe is lost: users get errors for the same blocks.
-            self.fail_member(column, Status::UnrecoveredRead);
-            return false;
+            Some(batch) => batch,
+            None => {
+                let mut batch = self.reconstruct_batch(zone, column, copied, end).await;
+                self.judge_missing(zone, column, &mut batch).await?;
+                batch
+            }
         };
         if !self.still_belongs(zone, &copying.joining, &batch) {
-            return false;
+            return Err(Halt::Ended);
         }
         let until = batch.places.end;
         assert!(batch.places.start == copied && until <= end, "{:?} at {copied}", batch.places);
         let next = async {
             match until < end {
-                true => self.reconstruct_batch(zone, column, until, end).await,
+                true => Some(self.reconstruct_batch(zone, column, until, end).await),
                 false => None,
             }
         };
         let (written, ahead) = join(self.write_batch(zone, &copying.joining, batch), next).await;
-        mark_if(Mark::ZonedAheadFailed, || until < end && ahead.is_none());
-        copying.ahead = ahead;
+        copying.ahead = ahead.filter(|batch| batch.blocks.iter().all(Option::is_some));
+        mark_if(Mark::ZonedAheadFailed, || until < end && copying.ahead.is_none());
+        if !written {
+            return Err(Halt::Ended);
+        }
         copying.joining.copied = until;
-        written
+        Ok(())
     }
 
-    /// Reads a batch of a column from the other ones, up to an offset; `None` if some of its blocks
-    /// cannot be reconstructed.
+    /// Reads a batch of a column from the other ones, up to an offset, as far as its blocks can be
+    /// reconstructed.
     async fn reconstruct_batch(
         self: &Rc<Self>,
         zone: u32,
         column: Column,
         start: u32,
         end: u32,
-    ) -> Option<Batch> {
+    ) -> Batch {
         let generation = self.state.borrow().logical[zone as usize].record.generation;
         let places = start..end.min(start + self.batch_blocks());
-        let blocks = self.rebuilt_blocks(zone, column, places.clone()).await?;
+        let blocks = self.rebuilt_blocks(zone, column, places.clone()).await;
         assert!(blocks.len() == places.len(), "{} blocks for {places:?}", blocks.len());
-        Some(Batch { places, generation, blocks })
+        Batch { places, generation, blocks }
+    }
+
+    /// Reads blocks of a batch again that were not reconstructed. Those that are lost stay holes.
+    async fn judge_missing(
+        self: &Rc<Self>,
+        zone: u32,
+        column: Column,
+        batch: &mut Batch,
+    ) -> Result<(), Halt> {
+        for (at, block) in batch.places.clone().zip(&mut batch.blocks) {
+            if block.is_none() {
+                *block = self.rebuild_or_judge(zone, column, at).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether a batch that was read still is a part of the column.
@@ -257,14 +296,14 @@ impl Core {
         (blocks / unit).max(1) * unit
     }
 
-    /// The blocks that belong to places of a lost column; `None` if some of them cannot be
+    /// The blocks that belong to places of a lost column; `None` for those that were not
     /// reconstructed.
     async fn rebuilt_blocks(
         self: &Rc<Self>,
         zone: u32,
         column: Column,
         places: Range<u32>,
-    ) -> Option<Vec<Block>> {
+    ) -> Vec<Option<Block>> {
         let piece = self.in_units(PIECE_BLOCKS);
         let starts = places.clone().step_by(piece as usize);
         let pieces = starts
@@ -296,9 +335,12 @@ impl Core {
         for end in [complete, end] {
             while copying.joining.copied < end {
                 let before = copying.joining.copied;
-                if !self.copy_batch(zone, &mut copying, end).await {
-                    return Err(Status::Aborted);
+                let copied = self.copy_batch(zone, &mut copying, end).await;
+                if let Err(Halt::Source(source)) = copied {
+                    // Users wait for the zone: the drive is asked again once it goes on.
+                    self.rebuild.failed_source.set(Some(source));
                 }
+                copied.map_err(|_| Status::Aborted)?;
                 // Users wait for the zone. Batches that are copied beside them wait for these.
                 let blocks = BlockCount(copying.joining.copied - before);
                 throttle_while(self, blocks, || false).await;

@@ -17,6 +17,14 @@ pub(crate) struct Block {
     pub(crate) sum: u32,
 }
 
+impl Block {
+    /// A block that counts as zeros, such as data behind the end of a zone.
+    #[must_use]
+    pub(crate) fn zeros() -> Self {
+        Self { data: zero_blocks(BlockCount(1)), sum: 0 }
+    }
+}
+
 /// The data of one stripe, from its first block on.
 #[derive(Clone, Debug)]
 pub(crate) struct StripeBuffer {

@@ -7,8 +7,9 @@ use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, RamDrive, 
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::{Lineage, MemberUuid};
 use zoneweave_raid::log::{MemberHealth, OpenOptions, ReplaceError, SegmentPhase, Volume};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::{BlockCount, BlockDevice, Lba, ZoneAddress, ZoneId};
+use zoneweave_zoned::{BlockCount, BlockDevice, Lba, Status, ZoneAddress, ZoneId};
 
 /// Data blocks of a segment of [`Shape::small`]: 21 rows of three.
 const SEGMENT_BLOCKS: u64 = 63;
@@ -68,6 +69,53 @@ fn one_bad_answer_makes_no_hole() {
         assert_eq!(read_all(volume, 150).await.unwrap(), [1; 150]);
     });
     without.unwrap();
+}
+
+/// Has a drive fail reads of a block that the rebuild of a written volume's slot 1 needs.
+async fn silence(array: &Array, volume: &Volume, handle: &Handle, times: Option<u64>) {
+    for lba in 0..150 {
+        put(volume, lba, 1).await.unwrap();
+    }
+    volume.flush().await.unwrap();
+    handle.sleep(Nanos::from_millis(20)).await;
+    let reads = Selector::next(CommandKind::Read).in_zone(last_sealed(volume)[0]).touching(5..6);
+    let reads = times.map_or_else(|| reads.clone().always(), |times| reads.clone().times(times));
+    array.drives[0].inject(reads, FaultAction::Fail(Status::InternalError));
+    volume.fail(1).await.unwrap();
+}
+
+/// A hole took the place of a block that another drive had, and would have returned a moment later.
+#[test]
+fn a_drive_without_an_answer_makes_no_hole() {
+    for times in [Some(30), None] {
+        let mut array = shaped(Shape { volume_blocks: Some(200), ..Shape::small() }, 5);
+        let new = fresh(&array);
+        live(&array, async |volume, _, handle| {
+            silence(&array, volume, handle, times).await;
+            let replaced = volume.replace(1, new.attach(handle), MemberUuid(uuid(3, 51))).await;
+            let (slot, status) = (Column::of(0), Status::InternalError);
+            match times {
+                Some(_) => assert_eq!(replaced, Ok(())),
+                None => assert_eq!(replaced, Err(ReplaceError::SourceFailed { slot, status })),
+            }
+            let members = volume.status().members;
+            let is_whole = members[1].state == MemberHealth::Online;
+            assert!(is_whole || members[1].state == MemberHealth::Rebuilding, "{members:?}");
+            assert!(members.iter().all(|member| member.errors.unrepairable == 0), "{members:?}");
+            assert_eq!(is_whole, times.is_some());
+            assert!(members[0].state == MemberHealth::Online && members[0].errors.read > 0);
+            if !is_whole {
+                array.drives[0].faults(|plan| plan.clear());
+                volume.resume_rebuild().await.unwrap();
+            }
+        });
+        put_in(&mut array, 1, new);
+        let without = one_life(&array, &[2], OpenOptions::default(), async |volume, _, _| {
+            assert_eq!(read_all(volume, 150).await.unwrap(), [1; 150]);
+        });
+        without.unwrap();
+    }
+    assert_hit(&[Mark::RebuildSourceAwaited, Mark::RebuildSourceFailed]);
 }
 
 /// Both summaries of a column are damaged, and so is a source for one of its blocks: nothing

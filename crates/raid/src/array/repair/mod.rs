@@ -5,7 +5,8 @@
 //! 3. `destroy` ends memberships for good.
 //! 4. `scrub` drives a scrub, unit by unit (`ScrubUnits`): pauses, progress, and giving way.
 //! 5. `rebuild` drives the rebuild of a member, unit by unit (`RebuildUnits`): resume, progress,
-//!    throttle, and the end of the rebuild in a record.
+//!    throttle, and the end of the rebuild in a record. `source` is a drive that it reads and that
+//!    fails.
 //! 6. `faults` keeps the errors of members, the lost ranges and the newest scrubs on record.
 
 pub mod destroy;
@@ -13,4 +14,5 @@ pub(crate) mod faults;
 pub mod fit;
 pub(crate) mod rebuild;
 pub(crate) mod scrub;
+pub(crate) mod source;
 pub(crate) mod spares;

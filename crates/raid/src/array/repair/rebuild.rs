@@ -1,7 +1,8 @@
 //! Rebuilds a replaced member while users are served: the driver. A volume rebuilds the units.
 //!
 //! Nothing is recorded while a rebuild runs: a restart continues with the units that lack a
-//! complete column. The member is in service for good when no unit lacks it.
+//! complete column. The member is in service for good when no unit lacks it. A unit is left out for
+//! a while if a drive that it is made from fails ([`source`](super::source)).
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use zoneweave_zoned::{BlockCount, Status, ZonedDevice};
 use crate::array::error::RebuildError;
 use crate::array::format::record::MemberState;
 use crate::array::health::Members;
+use crate::array::repair::source::{FailedSource, LeftOut, Silence};
 use crate::array::state::UNRECORDED;
 use crate::array::stop::StopReason;
 use crate::array::volume::ArrayVolume;
@@ -24,6 +26,10 @@ use crate::scheme::Column;
 
 /// Units rebuilt at a time: one zone alone does not saturate its drive.
 const REBUILT_AT_A_TIME: usize = 2;
+
+/// Units that are left out because of drives they are made from before a rebuild gives up: each may
+/// have waited for as long as such a drive has.
+const LEFT_OUT_MOST: usize = 8;
 
 /// Longest sleep of a throttled rebuild before it checks whether it should end.
 const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
@@ -46,12 +52,14 @@ pub(crate) struct RebuildState {
     due: Cell<Nanos>,
     /// Progress, while a rebuild runs.
     pub(crate) progress: Cell<Option<Progress>>,
+    /// The drive because of which a unit has just been left as it was.
+    pub(crate) failed_source: Cell<Option<FailedSource>>,
 }
 
 /// A volume whose members can be rebuilt, unit by unit: by segments or logical zones.
 pub(crate) trait RebuildUnits: ArrayVolume {
     /// A unit with a column on each member.
-    type Unit;
+    type Unit: Copy + PartialEq + 'static;
 
     /// A unit that is being rebuilt, and a zone of the new drive for its column.
     type Claim;
@@ -69,12 +77,13 @@ pub(crate) trait RebuildUnits: ArrayVolume {
     /// another one, it needs more resources of the drive.
     fn claim(&self, column: Column, lacking: &[Self::Unit], beside: bool) -> Option<Self::Claim>;
 
-    /// Writes the column of a claimed unit, durably, and enters it; or gives the zone back.
+    /// Writes the column of a claimed unit, durably, and enters it; or gives the zone back. Returns
+    /// the unit if a drive that it is made from has failed.
     fn rebuild_claimed(
         self: &Rc<Self>,
         column: Column,
         claim: Self::Claim,
-    ) -> impl Future<Output = ()> + use<Self>;
+    ) -> impl Future<Output = Option<LeftOut<Self::Unit>>> + use<Self>;
 
     /// Why no unit will ever be ready, although none is being rebuilt; `None` if waiting helps.
     fn waits_for_ever(&self) -> Option<StopReason>;
@@ -162,17 +171,32 @@ async fn rebuild_all<V: RebuildUnits>(
     volume: &Rc<V>,
     column: Column,
     progress: &mut Progress,
-    under_way: &mut VecDeque<JoinHandle<()>>,
+    under_way: &mut VecDeque<JoinHandle<Option<LeftOut<V::Unit>>>>,
 ) -> Result<(), RebuildError> {
+    let mut left_out = Vec::new();
+    let mut silence = Silence::default();
     loop {
-        check_going_on(&**volume, column)?;
-        let left = volume.lacking(column);
+        let device = check_going_on(&**volume, column)?;
+        let mut left = volume.lacking(column);
         // Segments reclaimed meanwhile count as done; new ones have the column.
         progress.done = progress.done.max(progress.total.saturating_sub(left.len() as u64));
         assert!(progress.done <= progress.total, "more units rebuilt than there were");
         volume.rebuild_state().progress.set(Some(*progress));
         if left.is_empty() {
             return Ok(());
+        }
+        left.retain(|unit| left_out.iter().all(|out: &LeftOut<V::Unit>| out.unit != *unit));
+        // Units that are left out may have been freed.
+        if let Some(out) = left_out.last()
+            && (left.is_empty() && under_way.is_empty() || left_out.len() >= LEFT_OUT_MOST)
+        {
+            if out.source.may_answer() && silence.wait(volume, column, &device).await {
+                left_out.clear();
+                continue;
+            }
+            check_going_on(&**volume, column)?;
+            mark(Mark::RebuildSourceFailed);
+            return Err(out.source.into());
         }
         while under_way.len() < REBUILT_AT_A_TIME
             && let Some(claim) = volume.claim(column, &left, !under_way.is_empty())
@@ -183,7 +207,10 @@ async fn rebuild_all<V: RebuildUnits>(
         }
         assert!(under_way.len() <= REBUILT_AT_A_TIME, "{} units at a time", under_way.len());
         if let Some(first) = under_way.pop_front() {
-            first.await;
+            match first.await {
+                Some(out) => left_out.push(out),
+                None => silence.end(),
+            }
             continue;
         }
         // The remaining segments are being reclaimed, or wait for a zone that reclaiming frees.
@@ -195,7 +222,11 @@ async fn rebuild_all<V: RebuildUnits>(
     }
 }
 
-fn check_going_on<V: RebuildUnits>(volume: &V, column: Column) -> Result<(), RebuildError> {
+/// The drive of a member, as long as its rebuild goes on.
+fn check_going_on<V: RebuildUnits>(
+    volume: &V,
+    column: Column,
+) -> Result<Rc<dyn ZonedDevice>, RebuildError> {
     if volume.is_closing() {
         return Err(RebuildError::Stopped(StopReason::ShuttingDown));
     }
@@ -204,7 +235,7 @@ fn check_going_on<V: RebuildUnits>(volume: &V, column: Column) -> Result<(), Reb
         return Err(RebuildError::Stopped(reason));
     }
     match &array.members[column.index()].device {
-        Some(_) => Ok(()),
+        Some(device) => Ok(device.clone()),
         None => {
             mark(Mark::RebuildGivenUp);
             Err(RebuildError::DriveFailed(Status::DeviceGone))
@@ -237,7 +268,15 @@ pub(crate) async fn throttle_while<V: RebuildUnits>(
     // Unused bandwidth is not saved up.
     let due = volume.rebuild_state().due.get().max(volume.handle().now()) + takes;
     volume.rebuild_state().due.set(due);
-    // Closing the volume does not wait either.
+    sleep_until(volume, due, goes_on).await;
+}
+
+/// Sleeps, as long as work of a rebuild goes on. Closing the volume does not wait for that.
+pub(super) async fn sleep_until<V: RebuildUnits>(
+    volume: &Rc<V>,
+    due: Nanos,
+    goes_on: impl Fn() -> bool,
+) {
     while goes_on() && !volume.is_closing() && volume.handle().now() < due {
         let slice = volume.handle().now() + THROTTLED_AT_A_TIME;
         volume.handle().sleep_until(due.min(slice)).await;

@@ -98,6 +98,14 @@ pub enum ReplaceError {
     /// The drive failed while it was prepared or rebuilt.
     #[error("the new drive failed: {0}")]
     DriveFailed(Status),
+    /// Another drive does not return blocks, and no further one can stand in for it.
+    #[error("{}", RebuildError::SourceFailed { slot: *slot, status: *status })]
+    SourceFailed {
+        /// The slot of that drive.
+        slot: Column,
+        /// How it failed the last read.
+        status: Status,
+    },
     /// Writes have stopped; with the reason.
     #[error("the volume has stopped: {0}")]
     Stopped(StopReason),
@@ -107,6 +115,7 @@ impl From<RebuildError> for ReplaceError {
     fn from(error: RebuildError) -> Self {
         match error {
             RebuildError::DriveFailed(status) => Self::DriveFailed(status),
+            RebuildError::SourceFailed { slot, status } => Self::SourceFailed { slot, status },
             RebuildError::Stopped(reason) => Self::Stopped(reason),
         }
     }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
+use crate::array::repair::source::FailedSource;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::BlockPlace;
@@ -88,6 +89,33 @@ pub(in crate::log) async fn rebuild_blocks(
     let spots = plans.iter().flatten().flat_map(Plan::spots).collect();
     let gathered = gather(core, spots).await;
     plans.iter().map(|plan| rebuild_from(core, plan.as_ref()?, &gathered, true)).collect()
+}
+
+/// As [`rebuild_block`].
+///
+/// # Errors
+/// A drive that has said nothing of its block, if the block is not reconstructed without.
+pub(in crate::log) async fn rebuild_or_name(
+    core: &Rc<Core>,
+    place: BlockPlace,
+) -> Result<Option<Rebuilt>, FailedSource> {
+    let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
+    let Some(plan) = plan.filter(Plan::has_enough_sources) else { return Ok(None) };
+    let gathered = gather(core, plan.spots().collect()).await;
+    if let Some(rebuilt) = rebuild_from(core, &plan, &gathered, true) {
+        return Ok(Some(rebuilt));
+    }
+    let failed = plan.spots().filter_map(|spot| {
+        let status = gathered.get(spot)?.err()?;
+        Some(FailedSource { slot: spot.column, status })
+    });
+    let silent: Vec<_> = failed.filter(|source| source.may_answer()).collect();
+    let intact = intact_sources(core, &plan, &gathered, true).len();
+    let may_be_made = intact + silent.len() >= plan.geometry.scheme().sources_needed();
+    match silent.first() {
+        Some(source) if may_be_made => Err(*source),
+        _ => Ok(None),
+    }
 }
 
 /// As [`rebuild_block`]; also returns whether the block is lost without the result: drives that

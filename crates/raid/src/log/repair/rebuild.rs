@@ -5,7 +5,8 @@
 //! only when it is written to its end and durable. A restart therefore continues with the segments
 //! that lack a complete column, and nothing else needs to be recorded. Incomplete segments are
 //! relocated instead. A block that cannot be reconstructed becomes a typed hole: the column is
-//! complete, and reading that block is an error.
+//! complete, and reading that block is an error. A drive that gives no answer about its block makes
+//! no hole: if the block cannot be reconstructed without it, the segment does not get the column.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -21,6 +22,7 @@ use zoneweave_zoned::{
 use crate::array::health::Members;
 use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
+use crate::array::repair::source::{FailedSource, LeftOut, Silence};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -31,7 +33,7 @@ use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::members::error::ReplaceError;
-use crate::log::read::reconstruct;
+use crate::log::read::reconstruct::{self, Rebuilt, rebuild_or_name};
 use crate::log::segment::active_zones::{self, is_active_no_more};
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
@@ -131,12 +133,16 @@ impl RebuildUnits for Core {
         self: &Rc<Self>,
         column: Column,
         (slot, zone): (SegmentSlot, ColumnZone),
-    ) -> impl Future<Output = ()> + use<> {
+    ) -> impl Future<Output = Option<LeftOut<SegmentSlot>>> + use<> {
         let (core, device) = (self.clone(), self.device(column));
         let device = device.expect("a zone of it was taken");
         async move {
             let result = rebuild_segment(&core, &device, slot, column, zone.zone).await;
             finish_segment(&core, &device, slot, column, zone, result.is_ok()).await;
+            match result {
+                Err(NotWritten::Source(source)) => Some(LeftOut { unit: slot, source }),
+                _ => None,
+            }
         }
     }
 
@@ -189,6 +195,23 @@ async fn finish_segment(
     core.changed.open();
 }
 
+/// Why a column was not written.
+#[derive(Clone, Copy)]
+enum NotWritten {
+    /// The new drive failed.
+    ByDrive(Status),
+    /// Sources have vanished, or have lost parts of the summaries.
+    Incomplete,
+    /// A drive has said nothing of blocks that no other can stand in for.
+    Source(FailedSource),
+}
+
+impl From<Status> for NotWritten {
+    fn from(status: Status) -> Self {
+        Self::ByDrive(status)
+    }
+}
+
 /// Writes the whole column of a sealed segment to a zone and makes it durable.
 async fn rebuild_segment(
     core: &Rc<Core>,
@@ -196,16 +219,19 @@ async fn rebuild_segment(
     slot: SegmentSlot,
     column: Column,
     zone: ZoneId,
-) -> Result<(), Status> {
+) -> Result<(), NotWritten> {
     let _pin = Pin::new(core, slot);
     let before = core.failures_before(column);
     let result = write_column(core, device, slot, column, zone).await;
-    let is_of_drive = {
-        let state = core.state.borrow();
-        state.array.stopped.is_none() && !state.segments[slot].has_no_summary()
+    let of_drive = match result {
+        Ok(()) => Some(Ok(())),
+        Err(NotWritten::ByDrive(status)) => Some(Err(status)),
+        Err(NotWritten::Incomplete | NotWritten::Source(_)) => None,
     };
-    if is_of_drive {
-        core.record_write(column, device, before, result);
+    if let Some(outcome) = of_drive
+        && core.state.borrow().array.stopped.is_none()
+    {
+        core.record_write(column, device, before, outcome);
     }
     result
 }
@@ -216,7 +242,7 @@ async fn write_column(
     slot: SegmentSlot,
     column: Column,
     zone: ZoneId,
-) -> Result<(), Status> {
+) -> Result<(), NotWritten> {
     let (header, array) = header_with(core, slot, column, zone);
     let block = header.encode(array);
     let (place, absent) = (Place::Header, header.geometry.scheme().absent());
@@ -236,15 +262,16 @@ async fn write_column(
         loop {
             for start in starts.by_ref().take(BATCHES_AHEAD - ahead.len()) {
                 let blocks = start..end.min(start + most);
-                ahead.push_back((start, begin_batch(core, slot, column, blocks)));
+                ahead.push_back((start, begin_batch(core, device, slot, column, blocks)));
             }
             let Some((start, batch)) = ahead.pop_front() else { break };
             let payload = batch.await;
             check_sources(core)?;
+            let payload = payload.map_err(NotWritten::Source)?;
             if !core.is_of_member(column, device) {
                 // A replacement of the drive, or a task that needs the segment, does not wait for
                 // the end of the zone.
-                return Err(Status::DeviceGone);
+                return Err(Status::DeviceGone.into());
             }
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
@@ -263,12 +290,16 @@ async fn write_column(
         write_run(core, &**device, start, run).await?;
     }
     fill_up(core, &**device, column, ZoneAddress { zone, offset: geometry.end() }).await?;
-    device.flush().await
+    Ok(device.flush().await?)
 }
 
 /// Checks the summaries. The next start would trust an incomplete summary and take an older version
 /// of a block for the newest. Such a segment is relocated instead, which records its lost blocks.
-fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> Result<(), Status> {
+fn check_lists(
+    core: &Core,
+    slot: SegmentSlot,
+    entries: &[Vec<IndexEntry>],
+) -> Result<(), NotWritten> {
     let is_unknown = |entry: &IndexEntry| entry.kind == EntryKind::Empty;
     if !entries.iter().flatten().any(is_unknown) {
         return Ok(());
@@ -280,17 +311,17 @@ fn check_lists(core: &Core, slot: SegmentSlot, entries: &[Vec<IndexEntry>]) -> R
     }
     mark(Mark::ListsIncomplete);
     core.state.borrow_mut().segments[slot].mark_no_summary();
-    Err(Status::Aborted)
+    Err(NotWritten::Incomplete)
 }
 
 /// Checks the source drives. One that vanished leaves holes in blocks and summaries that it would
 /// fill after its return: nothing made without it may enter a column that counts as complete.
-fn check_sources(core: &Core) -> Result<(), Status> {
+fn check_sources(core: &Core) -> Result<(), NotWritten> {
     if core.state.borrow().array.stopped.is_none() || mutant(Mutant::SourceLossIgnored) {
         return Ok(());
     }
     mark(Mark::SourceVanished);
-    Err(Status::Aborted)
+    Err(NotWritten::Incomplete)
 }
 
 fn header_with(
@@ -320,25 +351,27 @@ fn header_with(
 /// written. If that write fails, the few tasks begun end by themselves.
 fn begin_batch(
     core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
     slot: SegmentSlot,
     column: Column,
     blocks: std::ops::Range<u32>,
-) -> JoinHandle<Payload> {
-    let (pin, core) = (Pin::new(core, slot), core.clone());
+) -> JoinHandle<Result<Payload, FailedSource>> {
+    let (pin, core, device) = (Pin::new(core, slot), core.clone(), device.clone());
     let handle = core.handle.clone();
     handle.spawn("rebuild", async move {
         let _pin = pin;
-        rebuild_blocks(&core, slot, column, blocks).await
+        rebuild_blocks(&core, &device, slot, column, blocks).await
     })
 }
 
-/// Reconstructs consecutive chunk blocks of a column, with their metadata.
+/// Reconstructs consecutive chunk blocks of a column for its new drive, with their metadata.
 async fn rebuild_blocks(
     core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
     slot: SegmentSlot,
     column: Column,
     blocks: std::ops::Range<u32>,
-) -> Payload {
+) -> Result<Payload, FailedSource> {
     let places = blocks.map(|block| BlockPlace {
         slot,
         column,
@@ -347,7 +380,7 @@ async fn rebuild_blocks(
     let places: Vec<_> = places.collect();
     let mut rebuilt = reconstruct::rebuild_blocks(core, &places).await;
     for (place, block) in places.iter().zip(&mut rebuilt).filter(|(_, block)| block.is_none()) {
-        *block = rebuild_stubbornly(core, *place).await;
+        *block = rebuild_patiently(core, device, *place).await?;
     }
     let mut data = Vec::new();
     let mut oob = Vec::new();
@@ -361,7 +394,29 @@ async fn rebuild_blocks(
     }
     let (blocks, bytes) = (data.len(), oob.len());
     assert!(bytes == blocks * OOB_BYTES, "{bytes} bytes of metadata for {blocks} blocks");
-    Payload { data, oob: Bytes::from(oob) }
+    Ok(Payload { data, oob: Bytes::from(oob) })
+}
+
+/// Reconstructs a block, again while a drive gives no answer about one that this needs. `None` if
+/// it is lost.
+async fn rebuild_patiently(
+    core: &Rc<Core>,
+    device: &Rc<dyn ZonedDevice>,
+    place: BlockPlace,
+) -> Result<Option<Rebuilt>, FailedSource> {
+    let mut silence = Silence::default();
+    loop {
+        if let Some(rebuilt) = rebuild_stubbornly(core, place).await {
+            return Ok(Some(rebuilt));
+        }
+        let source = match rebuild_or_name(core, place).await {
+            Ok(rebuilt) => return Ok(rebuilt),
+            Err(source) => source,
+        };
+        if !silence.wait(core, place.column, device).await {
+            return Err(source);
+        }
+    }
 }
 
 fn metadata(

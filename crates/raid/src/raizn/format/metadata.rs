@@ -6,7 +6,7 @@
 //! | 4..8 | logical zone |
 //! | 8..16 | generation of the zone |
 //! | 16..20 | logical block of data, column offset of parity |
-//! | 20 | place: 1 data, 2 parity, 3 superblock record, 4 parity log |
+//! | 20 | place: 1 data, 2 parity, 3 superblock record, 4 parity log, 5 hole |
 //! | 21..60 | zero |
 //! | 60..64 | own checksum |
 //!
@@ -14,7 +14,8 @@
 //! misdirected block or one from before a reset does not verify. The *own checksum* covers (array
 //! UUID, digest, bytes 0..60). The digest is the data checksum of a data block, and CRC-32C over
 //! (array UUID, block) of any other. A record of the superblock has its sequence as the generation
-//! and its slot as the zone.
+//! and its slot as the zone. A *hole* stands for a block of a column that a rebuild could not make:
+//! it never verifies as one.
 
 use bytes::Bytes;
 use zerocopy::little_endian::{U32, U64};
@@ -32,6 +33,7 @@ pub(crate) enum Kind {
     Parity = 2,
     Superblock = 3,
     ParityLog = 4,
+    Hole = 5,
 }
 
 /// The metadata of a block.
@@ -131,6 +133,7 @@ impl BlockMetadata {
             2 => Kind::Parity,
             3 => Kind::Superblock,
             4 => Kind::ParityLog,
+            5 => Kind::Hole,
             _ => return None,
         };
         let found = Self {
@@ -160,7 +163,7 @@ mod tests {
     fn every_flipped_bit_is_noticed() {
         let seed = Seed::of([7; 16]);
         let mut block = vec![0x5A; BLOCK_BYTES];
-        for kind in [Kind::Data, Kind::Parity, Kind::Superblock, Kind::ParityLog] {
+        for kind in [Kind::Data, Kind::Parity, Kind::Superblock, Kind::ParityLog, Kind::Hole] {
             let sum = data_sum(seed, 3, Generation(9), 17, &block);
             let generation = Generation(9);
             let meta = BlockMetadata { sum, zone: 3, generation, block: 17, kind };

@@ -217,14 +217,17 @@ impl Core {
     /// The blocks of a payload that verify.
     fn verified(&self, zone: u32, column: Column, at: u32, read: &Payload) -> Vec<Option<Block>> {
         let generation = self.state.borrow().logical[zone as usize].record.generation;
+        let mut wrong = 0;
         let blocks = read.iter_blocks().enumerate();
         let blocks: Vec<_> = blocks
             .map(|(index, data)| {
                 let at = at + u32::try_from(index).expect("a short read");
-                self.verify(zone, generation, column, at, data, read.oob_of(index))
+                let block = self.verify(zone, generation, column, at, data, read.oob_of(index));
+                // A hole is no error of the drive that holds it.
+                wrong += u64::from(block.is_none() && !self.is_hole(read, index));
+                block
             })
             .collect();
-        let wrong = blocks.iter().filter(|block| block.is_none()).count() as u64;
         if wrong > 0 {
             self.state.borrow_mut().array.members[column.index()].errors.checksum += wrong;
             self.schedule_fault_record();
@@ -249,6 +252,12 @@ impl Core {
         let (kind, block) = self.identity(zone, column, at);
         let expected = BlockMetadata { sum: found.sum, zone, generation, block, kind };
         (found == expected).then_some(Block { data, sum: found.sum })
+    }
+
+    /// Whether a block that was read stands for one that a rebuild could not make.
+    fn is_hole(&self, read: &Payload, index: usize) -> bool {
+        let found = BlockMetadata::open(self.seed, read.oob_of(index), &read.block(index));
+        found.is_some_and(|found| found.kind == Kind::Hole)
     }
 
     /// The kind of the block at a place, and its number in the metadata.

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use futures_util::future::join_all;
-use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount, zero_blocks};
+use zoneweave_zoned::{AlignedBuffer, BLOCK_BYTES, BlockCount};
 
 use crate::array::format::config::Checksums;
 use crate::raizn::core::Core;
@@ -80,12 +80,11 @@ impl Core {
         let WantedUnit { zone, stripe, role: wanted, rest } = wanted;
         let is_behind =
             |role: Role| layout.scheme().is_data(role) && layout.in_stripe(role, within) >= rest;
-        let zeros = || Block { data: zero_blocks(BlockCount(1)), sum: 0 };
         let roles = (0..layout.scheme().columns()).map(Role::of);
         let chunks: Vec<Option<Block>> = roles
             .map(|role| match role {
                 _ if role == wanted => None,
-                _ if is_behind(role) => Some(zeros()),
+                _ if is_behind(role) => Some(Block::zeros()),
                 _ => there(role),
             })
             .collect();

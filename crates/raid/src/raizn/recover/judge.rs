@@ -17,7 +17,7 @@
 
 use std::collections::BTreeMap;
 
-use zoneweave_zoned::{BlockCount, Status, zero_blocks};
+use zoneweave_zoned::Status;
 
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
@@ -177,9 +177,7 @@ impl Core {
         let logged = partial.and_then(|one| tail.parity.0.get(&one));
         let roles = (0..layout.scheme().columns()).map(Role::of);
         let chunks = roles.map(|role| match layout.scheme().is_data(role) {
-            true if units.is_some_and(|units| u32::from(role.0) >= units) => {
-                Some(Block { data: zero_blocks(BlockCount(1)), sum: 0 })
-            }
+            true if units.is_some_and(|units| u32::from(role.0) >= units) => Some(Block::zeros()),
             true => in_place(role),
             false if partial.is_none() => in_place(role),
             false => logged.and_then(|blocks| blocks.get(&layout.parity_number(role)).cloned()),

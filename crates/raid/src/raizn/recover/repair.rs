@@ -16,7 +16,7 @@ use crate::array::format::config::Checksums;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
 use crate::raizn::format::log_record::LogKind;
-use crate::raizn::format::metadata::BlockMetadata;
+use crate::raizn::format::metadata::{BlockMetadata, Kind};
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::layout::Layout;
 use crate::raizn::recover::error::OpenError;
@@ -224,7 +224,7 @@ impl Core {
         let (zone, own) = (tail.zone, &tail.columns[column.index()]);
         let start = layout.row_start(tail.first_stripe);
         let end = layout.column_end(zone, column, readable.end);
-        let mut behind: Vec<Block> = Vec::new();
+        let mut behind: Vec<Option<Block>> = Vec::new();
         let mut misplaced: BTreeMap<u32, Block> = BTreeMap::new();
         for at in start..end {
             let there = own.blocks.get(&at);
@@ -232,7 +232,8 @@ impl Core {
                 // A relocated block is there if the drive lost what it had written around it.
                 mark_if(Mark::ZonedColumnFellBack, || there.is_some());
                 let block = there.cloned();
-                behind.push(block.unwrap_or_else(|| self.block_at(readable, zone, column, at)));
+                let block = block.unwrap_or_else(|| self.block_at(readable, zone, column, at));
+                behind.push(Some(block));
             } else if there.is_none() && !own.unread.contains_key(&at) {
                 misplaced.insert(at, self.block_at(readable, zone, column, at));
             }
@@ -268,23 +269,31 @@ impl Core {
         block.into_blocks().next().expect("one block")
     }
 
+    /// Blocks as a column has them from a place on; `None` for holes, which a volume without
+    /// checksums cannot have.
     pub(crate) fn column_payload(
         &self,
         zone: u32,
         column: Column,
         at: u32,
-        blocks: &[Block],
+        blocks: &[Option<Block>],
     ) -> Payload {
         let generation = self.state.borrow().logical[zone as usize].record.generation;
-        let mut oob = Vec::new();
-        if self.checksums == Checksums::Metadata {
-            for (at, contents) in (at..).zip(blocks) {
-                let (kind, block) = self.identity(zone, column, at);
+        let (mut data, mut oob) = (Vec::with_capacity(blocks.len()), Vec::new());
+        for (at, contents) in (at..).zip(blocks) {
+            let (kind, block) = self.identity(zone, column, at);
+            let is_hole = contents.is_none();
+            let contents = contents.clone().unwrap_or_else(Block::zeros);
+            let kind = if is_hole { Kind::Hole } else { kind };
+            mark_if(Mark::ZonedHoleWritten, || is_hole);
+            if self.checksums == Checksums::Metadata {
                 let metadata = BlockMetadata { sum: contents.sum, zone, generation, block, kind };
                 oob.extend_from_slice(&metadata.seal(self.seed, &contents.data));
+            } else {
+                assert!(!is_hole, "a hole at {at} of {column}, and nothing to tell it by");
             }
+            data.push(contents.data);
         }
-        let data = blocks.iter().map(|block| block.data.clone()).collect();
         Payload { data, oob: oob.into() }
     }
 

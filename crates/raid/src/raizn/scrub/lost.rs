@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use futures_util::future::join_all;
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{BlockCount, Lba, zero_blocks};
+use zoneweave_zoned::Lba;
 
 use crate::array::error::NotRecorded;
 use crate::array::format::faults::Faults;
@@ -32,17 +32,17 @@ const LISTED_AGAIN_MOST: usize = 4096;
 const LISTED_AGAIN_FOR: Nanos = Nanos::from_secs(10);
 
 /// A place of a stripe, as the drives have answered.
-struct Answers {
-    zone: u32,
-    stripe: StripeId,
+pub(crate) struct Answers {
+    pub(crate) zone: u32,
+    pub(crate) stripe: StripeId,
     /// The block of the units.
-    within: u32,
+    pub(crate) within: u32,
     /// Members without a drive, or not rebuilt.
-    absent: ColumnSet,
+    pub(crate) absent: ColumnSet,
     /// Members with damage there.
-    damaged: ColumnSet,
+    pub(crate) damaged: ColumnSet,
     /// By role: the blocks that are there, or zeros behind the end of the zone.
-    chunks: Vec<Option<Block>>,
+    pub(crate) chunks: Vec<Option<Block>>,
 }
 
 impl Core {
@@ -91,8 +91,7 @@ impl Core {
         if self.generation_of(zone) != generation || self.is_stopped() {
             return false;
         }
-        let lost = self.lost_of(&answers);
-        self.list_lost(&lost, answers.damaged);
+        let lost = self.list_lost_of(&answers);
         match self.address(zone, column, at) {
             Some(lba) => lost.contains(&lba),
             // Parity of a place without lost blocks can be computed.
@@ -226,9 +225,8 @@ impl Core {
         let column_of = |role| layout.column_of(zone, stripe, role);
         let reads = roles().map(|role| async move {
             let is_behind = layout.scheme().is_data(role) && layout.in_stripe(role, within) >= rest;
-            let zeros = || Block { data: zero_blocks(BlockCount(1)), sum: 0 };
             match (is_behind, absent.contains(column_of(role))) {
-                (true, _) => Some(Again::Sound(zeros())),
+                (true, _) => Some(Again::Sound(Block::zeros())),
                 (false, true) => None,
                 (false, false) => Some(self.read_again(zone, column_of(role), at).await),
             }
@@ -250,6 +248,13 @@ impl Core {
             return None;
         }
         Some(Answers { zone, stripe, within, absent, damaged, chunks })
+    }
+
+    /// Lists the blocks of users at a place that are lost, and returns them.
+    pub(crate) fn list_lost_of(&self, answers: &Answers) -> Vec<Lba> {
+        let lost = self.lost_of(answers);
+        self.list_lost(&lost, answers.damaged);
+        lost
     }
 
     /// The blocks of users at a place that the drives do not have, and that cannot be rebuilt.

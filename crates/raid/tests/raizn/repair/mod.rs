@@ -2,6 +2,7 @@
 
 mod degraded;
 mod rebuilds;
+mod sources;
 
 use zoneweave_raid::raizn::Volume;
 use zoneweave_zoned::{BlockCount, ZoneAddress, ZoneId, ZonedDeviceExt};

@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 
 use zoneweave_emulator::{CommandKind, FaultAction, FaultPlan, RamDrive, Selector};
+use zoneweave_raid::array::error::RebuildError;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::raizn::{ReplaceError, Volume};
@@ -213,9 +214,13 @@ fn a_rebuild_ends_if_it_loses_a_drive_that_it_needs() {
         let replacing = bench.replace(volume, handle);
         bench.copies(2 * BATCH, handle).await;
         bench.members[0].set_gone(true);
-        assert!(replacing.await.is_err());
+        let error = replacing.await.unwrap_err();
+        assert!(matches!(error, ReplaceError::Rebuild(RebuildError::Stopped(_))), "{error}");
         let status = volume.status();
-        assert!(status.stopped.is_some() && !status.members[SLOT].online, "{status:?}");
+        assert!(status.stopped.is_some() && status.members[0].failure.is_some(), "{status:?}");
+        // The new drive was expelled, as if it had failed.
+        assert!(status.members[SLOT].rebuilding, "{status:?}");
+        assert_eq!(status.members[SLOT].failure, None);
     });
 }
 
