@@ -821,6 +821,8 @@ marks! {
     /// Zoned volume: a rebuild drops a batch that it has read ahead, as its zone is reset or the
     /// volume ends.
     ZonedBatchDropped = "zoned.batch_dropped",
+    /// Zoned volume: a start empties a zone that an interrupted rebuild has begun.
+    ZonedUncountedEmptied = "zoned.uncounted_emptied",
     /// Zoned volume: a block that a rebuild cannot make becomes a hole.
     ZonedHoleWritten = "zoned.hole_written",
     /// Zoned volume: the column of a rebuilt member is complete.

@@ -1,9 +1,9 @@
 //! Blocks that a rebuild does not reconstruct at once, and *holes* for those that are lost.
 //!
-//! Each other drive is asked for its block of the place once more. If one that gives no answer may
-//! have what is missing, the block is not judged. Otherwise it is lost: the new drive's place gets a
-//! hole, and the lost blocks of users are listed. A later read, scrub or start takes the hole for a
-//! damaged block.
+//! Each other drive is asked for its block of the place once more. If one gives no answer, or too
+//! many have no column of the zone, the block is not judged. Otherwise it is lost: the new drive's
+//! place gets a hole, and the lost blocks of users are listed. A later read, scrub or start takes
+//! the hole for a damaged block.
 //!
 //! Invariant: a hole stands for a block that the drives in service said, or showed, to be lost. A
 //! volume without checksums has none, as it could not tell one from data.
@@ -24,6 +24,8 @@ use crate::scheme::{Column, ColumnSet, Role, StripeId};
 pub(super) enum Halt {
     /// The new drive has failed, or the zone is not to be copied any more.
     Ended,
+    /// Blocks are missing, and drives are not asked for them while users wait for the zone.
+    Held,
     /// A drive does not return blocks, and no other one can stand in for it.
     Source(FailedSource),
 }
@@ -45,6 +47,9 @@ impl Core {
         let (role, within) = (layout.role_of(zone, stripe, column), at - layout.row_start(stripe));
         let absent = self.state.borrow().lost_columns(zone);
         assert!(absent.contains(column), "zone {zone} has {column}, which is rebuilt");
+        if let Some(source) = self.absent_source(column, absent) {
+            return Err(Halt::Source(source));
+        }
         let told = self.ask_others(zone, stripe, within, absent).await;
         // What a stopped volume lacks may be back with its next start.
         if self.is_stopped() {
@@ -62,15 +67,32 @@ impl Core {
             Some(FailedSource { slot: layout.column_of(zone, stripe, role), status })
         });
         let (silent, damaged): (Vec<_>, Vec<_>) = failed.partition(|one| one.may_answer());
-        let there = chunks.iter().flatten().count();
-        let may_be_made = there + silent.len() >= layout.scheme().data();
-        let untold = damaged.first().filter(|_| self.checksums == Checksums::None);
-        if let Some(source) = silent.first().filter(|_| may_be_made).or(untold) {
+        if let Some(source) = silent.first() {
             return Err(Halt::Source(*source));
         }
-        let damaged: ColumnSet = damaged.iter().map(|one| one.slot).collect();
-        self.list_lost_of(&Answers { zone, stripe, within, absent, damaged, chunks });
-        Ok(None)
+        let columns: ColumnSet = damaged.iter().map(|one| one.slot).collect();
+        self.list_lost_of(&Answers { zone, stripe, within, absent, damaged: columns, chunks });
+        // Without checksums, any block that a drive returns counts as right.
+        match damaged.first() {
+            Some(source) if self.checksums == Checksums::None => Err(Halt::Source(*source)),
+            _ => {
+                assert!(self.checksums != Checksums::None, "a hole at {at} of {column}");
+                Ok(None)
+            }
+        }
+    }
+
+    /// A drive without its column of a zone, if too many lack theirs: nothing else can be told of
+    /// any block. One that is in service has a zone that cannot be relied on.
+    fn absent_source(&self, column: Column, absent: ColumnSet) -> Option<FailedSource> {
+        let state = self.state.borrow();
+        if state.array.scheme().survives(absent) {
+            return None;
+        }
+        let is_online = |slot: &Column| state.array.members[slot.index()].is_in_full_service();
+        let others: Vec<_> = absent.iter().filter(|slot| *slot != column).collect();
+        let slot = *others.iter().find(|slot| is_online(slot)).or(others.first())?;
+        Some(FailedSource { slot, status: Status::ZoneReadOnly })
     }
 
     /// Reads the blocks of all units at a place of a stripe that counts, apart from absent columns.

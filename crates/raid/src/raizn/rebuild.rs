@@ -19,8 +19,9 @@ use zoneweave_zoned::{BlockCount, Payload, Status, ZoneAddress, completion};
 use crate::array::format::numbers::Generation;
 use crate::array::health::Members;
 use crate::array::io::MemberIo;
+use crate::array::repair::ask_again::wait_for_answer;
 use crate::array::repair::rebuild::{RebuildState, RebuildUnits, throttle, throttle_while};
-use crate::array::repair::source::{FailedSource, LeftOut, Silence};
+use crate::array::repair::source::{FailedSource, LeftOut};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::Core;
@@ -30,7 +31,7 @@ use crate::raizn::layout::Layout;
 use crate::raizn::read::Reader;
 use crate::raizn::stripe::Block;
 use crate::raizn::write::column::write_pointer;
-use crate::raizn::zone::{Joining, Operation, Pending};
+use crate::raizn::zone::{Joining, Operation, Pending, Rest};
 use crate::scheme::{Column, ColumnSet};
 
 /// Blocks of a column that are copied at a time: 1 MiB.
@@ -48,6 +49,10 @@ struct Copying {
     joining: Joining,
     /// The batch behind the last one that was copied, if it was read while that was written.
     ahead: Option<Batch>,
+    /// Whether a drive was awaited since.
+    has_waited: bool,
+    /// Whether users wait for the zone, and the rest can be copied without.
+    is_held: bool,
 }
 
 /// Blocks of a column, reconstructed from the others.
@@ -64,6 +69,13 @@ enum Copied {
     Batch(BlockCount),
     /// The rest is copied with the zone held.
     All,
+}
+
+impl Batch {
+    /// Whether some of its blocks were not reconstructed.
+    fn lacks_blocks(&self) -> bool {
+        self.blocks.iter().any(Option::is_none)
+    }
 }
 
 impl RebuildUnits for Core {
@@ -115,39 +127,69 @@ impl RebuildUnits for Core {
 }
 
 impl Core {
-    /// Copies the complete stripes of a column, and then holds the zone for the rest. Returns the
-    /// drive because of which that ended, if one did not return what no other has.
+    /// Copies a column. Returns the drive because of which the zone is left out, if one did not
+    /// return what no other has.
     async fn rebuild_column(self: &Rc<Self>, zone: u32, column: Column) -> Option<FailedSource> {
         let device = self.state.borrow().array.members[column.index()].device.clone()?;
         // The last zone may have had blocks copied while users waited for it, and no pause.
         throttle(self, column, &device, BlockCount(0)).await;
-        let joining = Joining { column, device, is_emptied: false, copied: 0 };
-        let mut copying = Copying { joining, ahead: None };
-        let mut silence = Silence::default();
+        let rest = Rc::default();
+        let joining = Joining { column, device, is_emptied: false, copied: 0, rest };
+        let mut copying = Copying { joining, ahead: None, has_waited: false, is_held: false };
         loop {
-            match self.copy_next(zone, &mut copying).await {
-                // Nothing is in flight then: a reset does not wait for the limit.
-                Ok(Copied::Batch(blocks)) => {
-                    silence.end();
-                    throttle(self, column, &copying.joining.device, blocks).await;
+            let source = match self.copy_column(zone, &mut copying).await {
+                Ok(()) => return None,
+                Err(Halt::Ended | Halt::Held) => return None,
+                Err(Halt::Source(source)) => source,
+            };
+            let device = &copying.joining.device;
+            if !source.may_answer() || !wait_for_answer(self, column, device).await {
+                self.leave_out(zone, &copying.joining).await;
+                return Some(source);
+            }
+            copying.has_waited = true;
+        }
+    }
+
+    /// Copies the complete stripes of a column, and then holds the zone for the rest.
+    async fn copy_column(self: &Rc<Self>, zone: u32, copying: &mut Copying) -> Result<(), Halt> {
+        loop {
+            // Nothing is in flight behind a batch: a reset does not wait for the limit.
+            while let Copied::Batch(blocks) = self.copy_next(zone, copying).await? {
+                if std::mem::take(&mut copying.has_waited) {
+                    self.rebuild.silence.end();
                 }
-                Ok(Copied::All) => break,
-                Err(Halt::Ended) => return None,
-                Err(Halt::Source(source)) => {
-                    let device = &copying.joining.device;
-                    if !source.may_answer() || !silence.wait(self, column, device).await {
-                        return Some(source);
-                    }
+                throttle(self, copying.joining.column, &copying.joining.device, blocks).await;
+            }
+            mark_if(Mark::ZonedBatchDropped, || copying.ahead.is_some());
+            copying.ahead = None;
+            let (answer, joined) = completion();
+            copying.joining.rest.set(None);
+            self.admit(zone, Pending::Join(copying.joining.clone(), answer));
+            // Whether it has the column is in the state.
+            let _joined = joined.await;
+            let Some(rest) = copying.joining.rest.take() else {
+                if std::mem::take(&mut copying.has_waited) {
+                    self.rebuild.silence.end();
                 }
+                return Ok(());
+            };
+            copying.joining.copied = rest.copied;
+            if let Some(source) = rest.source {
+                return Err(Halt::Source(source));
             }
         }
-        mark_if(Mark::ZonedBatchDropped, || copying.ahead.is_some());
-        let (answer, joined) = completion();
-        self.rebuild.failed_source.set(None);
-        self.admit(zone, Pending::Join(copying.joining, answer));
-        // Whether it has the column is in the state.
-        let _joined = joined.await;
-        self.rebuild.failed_source.take()
+    }
+
+    /// Leaves a zone without its column: what was copied would keep an active zone of the drive.
+    async fn leave_out(self: &Rc<Self>, zone: u32, joining: &Joining) {
+        let _reader = Reader::begin(self, zone);
+        if self.complete_rows(zone, joining).is_some()
+            && self.is_of_member(joining.column, &joining.device)
+        {
+            self.empty_column(zone, joining).await;
+            self.state.borrow_mut().logical[zone as usize].left_out = true;
+        }
     }
 
     /// Copies the next batch of complete stripes.
@@ -159,6 +201,7 @@ impl Core {
             return Ok(Copied::All);
         };
         if !copying.joining.is_emptied {
+            self.state.borrow_mut().logical[zone as usize].left_out = false;
             if !self.empty_column(zone, &copying.joining).await {
                 return Err(Halt::Ended);
             }
@@ -207,14 +250,14 @@ impl Core {
         let Joining { column, copied, .. } = copying.joining;
         assert!(copied < end, "a copy from {copied} to {end}");
         mark_if(Mark::ZonedBatchAhead, || copying.ahead.is_some());
-        let batch = match copying.ahead.take() {
+        let mut batch = match copying.ahead.take() {
             Some(batch) => batch,
-            None => {
-                let mut batch = self.reconstruct_batch(zone, column, copied, end).await;
-                self.judge_missing(zone, column, &mut batch).await?;
-                batch
-            }
+            None => self.reconstruct_batch(zone, column, copied, end).await,
         };
+        if copying.is_held && batch.lacks_blocks() {
+            return Err(Halt::Held);
+        }
+        self.judge_missing(zone, &copying.joining, &mut batch).await?;
         if !self.still_belongs(zone, &copying.joining, &batch) {
             return Err(Halt::Ended);
         }
@@ -227,8 +270,8 @@ impl Core {
             }
         };
         let (written, ahead) = join(self.write_batch(zone, &copying.joining, batch), next).await;
-        copying.ahead = ahead.filter(|batch| batch.blocks.iter().all(Option::is_some));
-        mark_if(Mark::ZonedAheadFailed, || until < end && copying.ahead.is_none());
+        mark_if(Mark::ZonedAheadFailed, || ahead.as_ref().is_some_and(Batch::lacks_blocks));
+        copying.ahead = ahead;
         if !written {
             return Err(Halt::Ended);
         }
@@ -253,15 +296,21 @@ impl Core {
     }
 
     /// Reads blocks of a batch again that were not reconstructed. Those that are lost stay holes.
+    /// On failing media each block may take seconds, so a reset or a close is looked for before it.
     async fn judge_missing(
         self: &Rc<Self>,
         zone: u32,
-        column: Column,
+        joining: &Joining,
         batch: &mut Batch,
     ) -> Result<(), Halt> {
         for (at, block) in batch.places.clone().zip(&mut batch.blocks) {
             if block.is_none() {
-                *block = self.rebuild_or_judge(zone, column, at).await?;
+                let goes_on = self.complete_rows(zone, joining).is_some()
+                    && self.is_of_member(joining.column, &joining.device);
+                if !goes_on {
+                    return Err(Halt::Ended);
+                }
+                *block = self.rebuild_or_judge(zone, joining.column, at).await?;
             }
         }
         Ok(())
@@ -331,16 +380,22 @@ impl Core {
         // Complete stripes are read from the drives, and the last one may be in memory.
         let complete = self.layout.row_start(self.layout.stripe_of(completed));
         assert!(complete <= end, "{column}: complete stripes end at {complete}, not {end}");
-        let mut copying = Copying { joining, ahead: None };
+        let rest = joining.rest.clone();
+        let mut copying = Copying { joining, ahead: None, has_waited: false, is_held: false };
         for end in [complete, end] {
+            copying.is_held = end == complete;
             while copying.joining.copied < end {
                 let before = copying.joining.copied;
-                let copied = self.copy_batch(zone, &mut copying, end).await;
-                if let Err(Halt::Source(source)) = copied {
-                    // Users wait for the zone: the drive is asked again once it goes on.
-                    self.rebuild.failed_source.set(Some(source));
+                if let Err(halt) = self.copy_batch(zone, &mut copying, end).await {
+                    // Users wait for the zone: drives are asked again once it goes on.
+                    let source = match halt {
+                        Halt::Ended => return Err(Status::Aborted),
+                        Halt::Held => None,
+                        Halt::Source(source) => Some(source),
+                    };
+                    rest.set(Some(Rest { copied: before, source }));
+                    return Err(Status::Aborted);
                 }
-                copied.map_err(|_| Status::Aborted)?;
                 // Users wait for the zone. Batches that are copied beside them wait for these.
                 let blocks = BlockCount(copying.joining.copied - before);
                 throttle_while(self, blocks, || false).await;

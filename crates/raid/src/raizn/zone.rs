@@ -13,6 +13,7 @@ use zoneweave_runtime::{Gate, Semaphore};
 use zoneweave_zoned::{Payload, Responder, ZonedDevice};
 
 use crate::array::format::numbers::Generation;
+use crate::array::repair::source::FailedSource;
 use crate::raizn::format::zone_record::{Junk, ZoneRecord};
 use crate::raizn::stripe::{Block, StripeBuffer};
 use crate::scheme::{Column, ColumnSet, StripeId};
@@ -78,6 +79,7 @@ impl PendingWrite {
 }
 
 /// A column that is being rebuilt.
+#[derive(Clone)]
 pub(crate) struct Joining {
     pub(crate) column: Column,
     pub(crate) device: Rc<dyn ZonedDevice>,
@@ -85,6 +87,17 @@ pub(crate) struct Joining {
     pub(crate) is_emptied: bool,
     /// Column offset behind the last block that was copied.
     pub(crate) copied: u32,
+    /// What the end of the copy leaves to be done without the zone held.
+    pub(crate) rest: Rc<Cell<Option<Rest>>>,
+}
+
+/// Why the end of a copy was put off.
+#[derive(Clone, Copy)]
+pub(crate) struct Rest {
+    /// Column offset behind the last block that was copied.
+    pub(crate) copied: u32,
+    /// The drive that failed to return a block, if the others have been asked.
+    pub(crate) source: Option<FailedSource>,
 }
 
 /// An admitted command, in order.
@@ -159,6 +172,8 @@ pub(crate) struct LogicalZone {
     pub(crate) flushing: bool,
     /// Members without their column.
     pub(crate) absent: ColumnSet,
+    /// Whether the last rebuild left the zone out because of a drive that it read.
+    pub(crate) left_out: bool,
     /// By slot.
     pub(crate) columns: Vec<ColumnState>,
     /// Opened by every change that a waiting task may react to.
@@ -189,6 +204,7 @@ impl LogicalZone {
             persisted: completed,
             flushing: false,
             absent: ColumnSet::default(),
+            left_out: false,
             columns: (0..columns).map(|_| ColumnState::default()).collect(),
             changed: Gate::new(),
         }
@@ -258,6 +274,7 @@ impl LogicalZone {
         self.unflushed = ColumnSet::default();
         self.persisted = 0;
         self.absent = ColumnSet::default();
+        self.left_out = false;
         let columns = self.columns.iter_mut().map(|column| {
             column.next = 0;
             let relocated = std::mem::take(&mut column.relocated);

@@ -6,9 +6,10 @@
 //! 4. `scrub` drives a scrub, unit by unit (`ScrubUnits`): pauses, progress, and giving way.
 //! 5. `rebuild` drives the rebuild of a member, unit by unit (`RebuildUnits`): resume, progress,
 //!    throttle, and the end of the rebuild in a record. `source` is a drive that it reads and that
-//!    fails.
+//!    fails; `ask_again` waits for one that gives no answer.
 //! 6. `faults` keeps the errors of members, the lost ranges and the newest scrubs on record.
 
+pub(crate) mod ask_again;
 pub mod destroy;
 pub(crate) mod faults;
 pub mod fit;

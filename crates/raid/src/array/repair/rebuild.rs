@@ -5,7 +5,7 @@
 //! a while if a drive that it is made from fails ([`source`](super::source)).
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::num::NonZeroU64;
 use std::rc::Rc;
@@ -26,10 +26,6 @@ use crate::scheme::Column;
 
 /// Units rebuilt at a time: one zone alone does not saturate its drive.
 const REBUILT_AT_A_TIME: usize = 2;
-
-/// Units that are left out because of drives they are made from before a rebuild gives up: each may
-/// have waited for as long as such a drive has.
-const LEFT_OUT_MOST: usize = 8;
 
 /// Longest sleep of a throttled rebuild before it checks whether it should end.
 const THROTTLED_AT_A_TIME: Nanos = Nanos::from_millis(100);
@@ -52,14 +48,14 @@ pub(crate) struct RebuildState {
     due: Cell<Nanos>,
     /// Progress, while a rebuild runs.
     pub(crate) progress: Cell<Option<Progress>>,
-    /// The drive because of which a unit has just been left as it was.
-    pub(crate) failed_source: Cell<Option<FailedSource>>,
+    /// How long drives that it reads have given no answer.
+    pub(crate) silence: Silence,
 }
 
 /// A volume whose members can be rebuilt, unit by unit: by segments or logical zones.
 pub(crate) trait RebuildUnits: ArrayVolume {
     /// A unit with a column on each member.
-    type Unit: Copy + PartialEq + 'static;
+    type Unit: Copy + Ord + 'static;
 
     /// A unit that is being rebuilt, and a zone of the new drive for its column.
     type Claim;
@@ -122,6 +118,7 @@ pub(crate) async fn rebuild<V: RebuildUnits>(
     let total = volume.lacking(column).len() as u64;
     let mut progress = Progress { done: 0, total };
     volume.rebuild_state().progress.set(Some(progress));
+    volume.rebuild_state().silence.end();
     let result = rebuild_segments(volume, column, &mut progress).await;
     volume.rebuild_state().progress.set(None);
     result?;
@@ -173,10 +170,9 @@ async fn rebuild_all<V: RebuildUnits>(
     progress: &mut Progress,
     under_way: &mut VecDeque<JoinHandle<Option<LeftOut<V::Unit>>>>,
 ) -> Result<(), RebuildError> {
-    let mut left_out = Vec::new();
-    let mut silence = Silence::default();
+    let (mut left_out, mut failed) = (BTreeSet::new(), None);
     loop {
-        let device = check_going_on(&**volume, column)?;
+        check_going_on(&**volume, column)?;
         let mut left = volume.lacking(column);
         // Segments reclaimed meanwhile count as done; new ones have the column.
         progress.done = progress.done.max(progress.total.saturating_sub(left.len() as u64));
@@ -185,18 +181,10 @@ async fn rebuild_all<V: RebuildUnits>(
         if left.is_empty() {
             return Ok(());
         }
-        left.retain(|unit| left_out.iter().all(|out: &LeftOut<V::Unit>| out.unit != *unit));
-        // Units that are left out may have been freed.
-        if let Some(out) = left_out.last()
-            && (left.is_empty() && under_way.is_empty() || left_out.len() >= LEFT_OUT_MOST)
-        {
-            if out.source.may_answer() && silence.wait(volume, column, &device).await {
-                left_out.clear();
-                continue;
-            }
-            check_going_on(&**volume, column)?;
+        left.retain(|unit| !left_out.contains(unit));
+        if let Some(source) = failed.filter(|_| left.is_empty() && under_way.is_empty()) {
             mark(Mark::RebuildSourceFailed);
-            return Err(out.source.into());
+            return Err(FailedSource::into(source));
         }
         while under_way.len() < REBUILT_AT_A_TIME
             && let Some(claim) = volume.claim(column, &left, !under_way.is_empty())
@@ -207,9 +195,9 @@ async fn rebuild_all<V: RebuildUnits>(
         }
         assert!(under_way.len() <= REBUILT_AT_A_TIME, "{} units at a time", under_way.len());
         if let Some(first) = under_way.pop_front() {
-            match first.await {
-                Some(out) => left_out.push(out),
-                None => silence.end(),
+            if let Some(LeftOut { unit, source }) = first.await {
+                left_out.insert(unit);
+                failed = Some(source);
             }
             continue;
         }
@@ -222,11 +210,7 @@ async fn rebuild_all<V: RebuildUnits>(
     }
 }
 
-/// The drive of a member, as long as its rebuild goes on.
-fn check_going_on<V: RebuildUnits>(
-    volume: &V,
-    column: Column,
-) -> Result<Rc<dyn ZonedDevice>, RebuildError> {
+fn check_going_on<V: RebuildUnits>(volume: &V, column: Column) -> Result<(), RebuildError> {
     if volume.is_closing() {
         return Err(RebuildError::Stopped(StopReason::ShuttingDown));
     }
@@ -235,7 +219,7 @@ fn check_going_on<V: RebuildUnits>(
         return Err(RebuildError::Stopped(reason));
     }
     match &array.members[column.index()].device {
-        Some(device) => Ok(device.clone()),
+        Some(_) => Ok(()),
         None => {
             mark(Mark::RebuildGivenUp);
             Err(RebuildError::DriveFailed(Status::DeviceGone))

@@ -7,25 +7,14 @@
 //!
 //! Invariant: the new drive is not evicted for a failure of another one.
 
-use std::rc::Rc;
+use std::cell::Cell;
 
 use zoneweave_runtime::Nanos;
-use zoneweave_zoned::{Status, ZonedDevice};
+use zoneweave_zoned::Status;
 
 use crate::array::error::RebuildError;
-use crate::array::health::Members;
 use crate::array::io::is_answer;
-use crate::array::repair::rebuild::{RebuildUnits, sleep_until};
-use crate::instrument::marks::{Mark, mark};
 use crate::scheme::Column;
-
-/// Time for which a drive without an answer is asked again: as long as it may be without a path
-/// before it is lost.
-const PATIENCE: Nanos = Nanos::from_secs(20);
-
-/// The first pause and the longest; the pauses grow with the time that has passed.
-const WAIT_FIRST: Nanos = Nanos::from_millis(50);
-const WAIT_MOST: Nanos = Nanos::from_secs(2);
 
 /// A drive that did not return a block which no other drive can stand in for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +29,7 @@ impl FailedSource {
     /// Whether another read may return the block: the drive has said nothing of it.
     #[must_use]
     pub(crate) fn may_answer(self) -> bool {
-        !is_answer(self.status)
+        !is_answer(self.status) && !self.status.is_of_zone_state()
     }
 }
 
@@ -56,36 +45,23 @@ pub(crate) struct LeftOut<U> {
     pub(crate) source: FailedSource,
 }
 
-/// The time for which a drive has given no answer.
-#[derive(Clone, Copy, Debug, Default)]
+/// The time for which drives have given no answer to a rebuild. It is one for all of its units: a
+/// drive that has had its time is asked once for each further one.
+#[derive(Debug, Default)]
 pub(crate) struct Silence {
-    since: Option<Nanos>,
+    since: Cell<Option<Nanos>>,
 }
 
 impl Silence {
-    /// It has answered.
-    pub(crate) fn end(&mut self) {
-        self.since = None;
+    /// How long drives have given no answer; it begins now if they did until now.
+    pub(super) fn lasts(&self, now: Nanos) -> Nanos {
+        let begun = self.since.get().unwrap_or(now);
+        self.since.set(Some(begun));
+        now.since(begun)
     }
 
-    /// Waits before a drive is asked again, for the rebuild of a member's `device`. Returns `false`
-    /// once it has had its time, or if the rebuild is to end.
-    pub(crate) async fn wait<V: RebuildUnits>(
-        &mut self,
-        volume: &Rc<V>,
-        column: Column,
-        device: &Rc<dyn ZonedDevice>,
-    ) -> bool {
-        let now = volume.handle().now();
-        let waited = now.since(*self.since.get_or_insert(now));
-        let goes_on = || volume.is_of_member(column, device) && volume.array().stopped.is_none();
-        if waited >= PATIENCE || volume.is_closing() || !goes_on() {
-            return false;
-        }
-        mark(Mark::RebuildSourceAwaited);
-        let pause = waited.clamp(WAIT_FIRST, WAIT_MOST);
-        assert!(pause < PATIENCE, "a pause of {pause}");
-        sleep_until(volume, now + pause, goes_on).await;
-        true
+    /// What was asked for again has been answered.
+    pub(crate) fn end(&self) {
+        self.since.set(None);
     }
 }

@@ -20,9 +20,10 @@ use zoneweave_zoned::{
 };
 
 use crate::array::health::Members;
+use crate::array::repair::ask_again::wait_for_answer;
 use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
-use crate::array::repair::source::{FailedSource, LeftOut, Silence};
+use crate::array::repair::source::{FailedSource, LeftOut};
 use crate::array::stop::StopReason;
 use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -404,19 +405,23 @@ async fn rebuild_patiently(
     device: &Rc<dyn ZonedDevice>,
     place: BlockPlace,
 ) -> Result<Option<Rebuilt>, FailedSource> {
-    let mut silence = Silence::default();
-    loop {
+    let mut has_waited = false;
+    let rebuilt = loop {
         if let Some(rebuilt) = rebuild_stubbornly(core, place).await {
-            return Ok(Some(rebuilt));
+            break Some(rebuilt);
         }
-        let source = match rebuild_or_name(core, place).await {
-            Ok(rebuilt) => return Ok(rebuilt),
-            Err(source) => source,
-        };
-        if !silence.wait(core, place.column, device).await {
-            return Err(source);
+        match rebuild_or_name(core, place).await {
+            Ok(rebuilt) => break rebuilt,
+            Err(source) if !wait_for_answer(core, place.column, device).await => {
+                return Err(source);
+            }
+            Err(_) => has_waited = true,
         }
+    };
+    if has_waited {
+        core.rebuild.silence.end();
     }
+    Ok(rebuilt)
 }
 
 fn metadata(

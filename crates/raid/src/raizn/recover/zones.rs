@@ -6,15 +6,18 @@
 use std::rc::Rc;
 
 use zoneweave_zoned::{
-    Geometry, ImportError, ZoneAttributes, ZoneInfo, ZoneOffset, ZoneRecord as ZoneStateRecord,
-    ZoneSet, ZoneState,
+    Geometry, ImportError, ZoneAttributes, ZoneId, ZoneInfo, ZoneOffset,
+    ZoneRecord as ZoneStateRecord, ZoneSet, ZoneState,
 };
 
+use crate::array::format::record::MemberState;
 use crate::array::health::Members;
+use crate::array::io::MemberIo;
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark_if};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::raizn::core::{Core, State};
 use crate::raizn::format::body::Mount;
+use crate::raizn::layout::Layout;
 use crate::raizn::recover::error::OpenError;
 use crate::raizn::recover::media::{LogScan, Media};
 use crate::raizn::recover::repair::{Leftover, report};
@@ -66,6 +69,7 @@ pub(super) async fn recover(
     for zone in &excess {
         leftovers[*zone as usize] = Leftover::Finish;
     }
+    empty_uncounted(core, &media).await;
     core.publish(mount, &media.logs).await.map_err(OpenError::Stopped)?;
     for (zone, leftover) in (0..).zip(leftovers) {
         let done = match leftover {
@@ -81,6 +85,30 @@ pub(super) async fn recover(
     let zones = zone_states(&core.state.borrow(), core.layout.zone_blocks())?;
     core.state.borrow_mut().zones = zones;
     Ok(gaps.given_up)
+}
+
+/// Empties zones that an interrupted rebuild has begun to write: their blocks count for nothing,
+/// and each takes an active zone that the drive may need. The membership is on record.
+async fn empty_uncounted(core: &Rc<Core>, media: &Media) {
+    let members = core.state.borrow().array.writable_members();
+    for (column, _) in members {
+        let Some(report) = &media.reports[column.index()] else { continue };
+        let begun: Vec<_> = {
+            let state = core.state.borrow();
+            let is_rebuilt =
+                state.array.members[column.index()].entry.state == MemberState::Rebuilding;
+            let lacking = state.logical.iter().filter(|zone| zone.absent.contains(column));
+            let zones = lacking.map(|zone| Layout::column_zone(zone.record.zone));
+            let is_active =
+                |zone: &ZoneId| report.get(zone.index()).is_some_and(|info| info.state.is_active());
+            zones.filter(|zone| is_rebuilt && is_active(zone)).collect()
+        };
+        for zone in begun {
+            mark(Mark::ZonedUncountedEmptied);
+            // If it fails, the rebuild resets it, or evicts the member.
+            let _done = core.reset_zone(column, zone).await;
+        }
+    }
 }
 
 /// Checks that the volume can do without what was not read of parity logs. A start decides how far

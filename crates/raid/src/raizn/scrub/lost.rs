@@ -295,12 +295,14 @@ impl Core {
     }
 }
 
-/// The members without their column of a zone; `None` if one of them is about to have it.
+/// The members without their column of a zone; `None` if one of them is about to have it: not if
+/// its rebuild left the zone out.
 fn settled_columns(state: &State, zone: u32) -> Option<ColumnSet> {
     let lost = state.lost_columns(zone);
     let member = |column: Column| &state.array.members[column.index()];
     let is_rebuilt = |column| {
         member(column).device.is_some() && member(column).entry.state == MemberState::Rebuilding
     };
-    lost.iter().all(|column| !is_rebuilt(column)).then_some(lost)
+    let is_left_out = state.logical[zone as usize].left_out;
+    (is_left_out || lost.iter().all(|column| !is_rebuilt(column))).then_some(lost)
 }
