@@ -5,8 +5,9 @@
 //! the superblocks and the drives.
 
 use zoneweave_raid::array::repair::fit::superblock_zones;
+use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::fit::{check_size, check_usable_zones};
-use zoneweave_raid::log::format::{ArrayConfig, MemberEntry};
+use zoneweave_raid::log::format::{ArrayConfig, MemberEntry, VolumeKind};
 use zoneweave_raid::log::geometry::SegmentGeometry;
 use zoneweave_raid::log::limits::{check_drive, zones_needed};
 use zoneweave_raid::log::{
@@ -17,7 +18,7 @@ use zoneweave_raid::scheme::{Column, ColumnSet, Scheme};
 use zoneweave_zoned::{Status, ZoneInfo};
 
 use crate::drives::failure::with_error;
-use crate::error::CliError;
+use crate::error::{CliError, LifecycleError, NewMemberError};
 use crate::format::slot_state;
 use crate::session::NamedDrive;
 
@@ -127,6 +128,32 @@ pub(crate) fn spared_of(
     Ok(zoneweave_raid::log::check_spared(scheme, lost, in_service, false, Column::of(slot))?)
 }
 
+/// Refuses to take the drive of a slot out where the next start would not have enough of the
+/// others: the drives of the slots `lost` live only as long as their server.
+///
+/// # Errors
+/// Which others are lost on media. Not if the array cannot do without the drive anyway.
+pub(crate) fn refuse_lost_on_media(
+    scheme: Scheme,
+    members: &[MemberStatus],
+    lost: &[u8],
+    slot: usize,
+) -> Result<(), LifecycleError> {
+    let mut healths: Vec<_> = members.iter().map(|member| member.state).collect();
+    let others = lost.iter().copied().filter(|other| usize::from(*other) != slot);
+    let others: Vec<_> = others.collect();
+    if slot >= healths.len() || spared_of(scheme, &healths, slot).is_err() {
+        return Ok(());
+    }
+    for other in &others {
+        healths[usize::from(*other)] = MemberHealth::Failed;
+    }
+    match spared_of(scheme, &healths, slot) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(LifecycleError::OthersNotOnMedia { slot, others }),
+    }
+}
+
 /// Refuses to replace a working member without consent.
 pub(crate) fn refuse_working(
     slot: usize,
@@ -136,6 +163,37 @@ pub(crate) fn refuse_working(
     match works {
         Some(drive) if !destroy => Err(CliError::SlotInService { slot, drive }),
         _ => Ok(()),
+    }
+}
+
+/// Refuses a new drive for a slot that is the drive of another slot: of a member that is absent and
+/// has missed nothing.
+///
+/// # Errors
+/// Which slot it has.
+pub(crate) fn refuse_of_other_slot(
+    config: &ArrayConfig,
+    members: &[MemberStatus],
+    slot: usize,
+    named: &NamedDrive,
+    record: Option<&MembershipRecord>,
+) -> Result<(), NewMemberError> {
+    let Some(record) = record.filter(|record| record.config.array == config.array) else {
+        return Ok(());
+    };
+    let uuid = record.member.to_string();
+    let is_it = |member: &&MemberStatus| {
+        member.state == MemberHealth::Missing
+            && member.uuid == uuid
+            && usize::from(member.slot) != slot
+    };
+    match members.iter().find(is_it) {
+        None => Ok(()),
+        Some(member) => {
+            let is_zoned = matches!(config.volume, VolumeKind::Zoned(_));
+            let (label, slot) = (named.label.clone(), member.slot);
+            Err(NewMemberError::OfOtherSlot { label, slot, is_zoned })
+        }
     }
 }
 

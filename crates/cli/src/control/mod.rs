@@ -75,11 +75,17 @@ pub(crate) enum Request {
     Fail {
         /// Its slot.
         slot: usize,
+        /// Whether even if the array would not start again from what is on media.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
     },
     /// Take a member out of service and close its drive, which is to be put back.
     Offline {
         /// Its slot.
         slot: usize,
+        /// As for `Fail`; also if its drive would not open again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
     },
     /// Put the former drive of a slot back, with what it has.
     Online {

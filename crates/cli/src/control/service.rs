@@ -184,12 +184,15 @@ impl Service {
                 self.look();
                 remote_result(&self.events.page(after))
             }
-            Request::Fail { slot } => {
+            Request::Fail { slot, force } => {
+                self.refuse_lost_on_media(slot, force).await?;
                 self.volume.fail(slot).await?;
                 self.look();
                 remote_result(&self.status().await)
             }
-            Request::Offline { slot } => {
+            Request::Offline { slot, force } => {
+                self.refuse_lost_on_media(slot, force).await?;
+                self.refuse_closing(slot, force).await?;
                 self.take_offline(slot).await?;
                 remote_result(&self.status().await)
             }

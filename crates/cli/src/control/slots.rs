@@ -9,11 +9,13 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use futures_util::future::join_all;
+use zoneweave_raid::log::format::ArrayUuid;
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::ServedDrive;
+use crate::drives::membership::membership_of;
 use crate::events::Place;
 use crate::session::NamedDrive;
 use crate::status::served::SlotDrive;
@@ -21,6 +23,9 @@ use crate::wait::until;
 
 /// Time limit for all drives to report their zones to the status, which is shown without them then.
 const REPORT_TIME: Nanos = Nanos::from_secs(1);
+
+/// Looks for the records of a member.
+const LOOKS: u32 = 3;
 
 /// Drives opened at once, each in a thread; more requests wait.
 pub(super) const OPENINGS: u64 = 4;
@@ -103,6 +108,7 @@ impl Slots {
         members: &[MemberStatus],
     ) -> Vec<Option<SlotDrive>> {
         let mut slots = self.drives(members);
+        assert_eq!(slots.len(), members.len(), "a place for each member's drive");
         // All at once: drives that hang must not hide the state of the others, nor add up.
         let reports = slots.iter_mut().flatten().map(|slot| async {
             let zones = until(clock.sleep(REPORT_TIME), slot.drive.report()).await;
@@ -110,6 +116,25 @@ impl Slots {
         });
         join_all(reports).await;
         slots
+    }
+
+    /// Slots in service whose drives the next start would not have: what says on media that they
+    /// are members cannot be read any more. A drive that does not answer in time is not among them.
+    pub(super) async fn lost_on_media(
+        &self,
+        clock: &Handle,
+        array: ArrayUuid,
+        members: &[MemberStatus],
+    ) -> Vec<u8> {
+        let in_service = members.iter().filter(|member| member.state.is_in_service());
+        let drives = in_service.filter_map(|member| Some((member.slot, self.of(member)?)));
+        let looks = drives.map(|(slot, named)| async move {
+            let looked = until(clock.sleep(REPORT_TIME), is_lost_on_media(&named, array)).await;
+            looked.unwrap_or(false).then_some(slot)
+        });
+        let lost: Vec<_> = join_all(looks).await.into_iter().flatten().collect();
+        assert!(lost.len() <= members.len(), "each member is looked at once");
+        lost
     }
 
     /// Why the drive of a member failed; an idle drive fails without any request noticing.
@@ -186,6 +211,23 @@ impl Slots {
         let at = slots.iter().position(|slot| slot.named.identity.is_at(path))?;
         Some(slots.remove(at).uuid)
     }
+}
+
+/// Whether a drive carries nothing any more by which a start knows it as a member of the array.
+async fn is_lost_on_media(named: &NamedDrive, array: ArrayUuid) -> bool {
+    named.drive.look_at_header().await;
+    if named.drive.header_lost() {
+        return true;
+    }
+    // The engine may move the records during a look.
+    for _ in 0..LOOKS {
+        match membership_of(named).await {
+            Ok(Some(record)) => return record.config.array != array,
+            Ok(None) => {}
+            Err(_) => return true,
+        }
+    }
+    true
 }
 
 /// Whether a slot is being rebuilt.

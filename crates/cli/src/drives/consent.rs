@@ -26,6 +26,8 @@ pub(crate) struct Holdings {
     pub text: String,
     /// Whether `--destroy DRIVE` is needed: for foreign data, and for real drives.
     pub by_name: bool,
+    /// The membership that it carries.
+    pub record: Option<MembershipRecord>,
 }
 
 /// A drive whose contents a command destroys.
@@ -94,16 +96,18 @@ pub(crate) fn not_empty(named: &NamedDrive, holds: &Holdings) -> CliError {
 /// The contents of a drive; `None` if it is blank.
 pub(crate) async fn holdings(named: &NamedDrive) -> Result<Option<Holdings>, CliError> {
     let failed = |status| CliError::DriveFailed { label: named.label.clone(), status };
-    let ours = |text| Some(Holdings { text, by_name: named.drive.is_real() });
+    let by_name = named.drive.is_real();
+    let ours = |text| Some(Holdings { text, by_name, record: None });
     let records = read_records(&*named.member).await.map_err(failed)?;
-    if let Some(MembershipRecord { config, .. }) = membership_of(named).await.map_err(failed)? {
-        return Ok(ours(format!("a member of array {} ({})", config.name, config.array)));
+    if let Some(record) = membership_of(named).await.map_err(failed)? {
+        let text = format!("a member of array {} ({})", record.config.name, record.config.array);
+        return Ok(Some(Holdings { text, by_name, record: Some(record) }));
     }
     if let Some(version) = records.other_version {
         return Ok(ours(format!("a member of an array in format version {version}")));
     }
     if let Some(text) = foreign(&*named.drive).await {
-        return Ok(Some(Holdings { text: text.to_owned(), by_name: true }));
+        return Ok(Some(Holdings { text: text.to_owned(), by_name: true, record: None }));
     }
     let zones = named.drive.report().await.map_err(failed)?;
     let written = zones.iter().filter(|info| holds_something(info)).count();

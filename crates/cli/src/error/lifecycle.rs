@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::exit::Exit;
-use crate::format::{word, words};
+use crate::format::{slots, word, words};
 
 /// Why an array was not stopped, renamed or destroyed, or a drive not wiped.
 #[derive(Debug, Error)]
@@ -25,6 +25,26 @@ pub(crate) enum LifecycleError {
         word(disk)
     )]
     DiskInUse { name: String, disk: String },
+    #[error(
+        "the next start would not have the drives of {}, which cannot be read on media any more: without slot \
+         {slot} too few would be left. Replace them first, while the server can read them: `zoneweave array \
+         replace DRIVE --slot {} --with NEWDRIVE --yes-destroy`; or repeat with --force",
+        slots(others), others.first().copied().unwrap_or_default()
+    )]
+    OthersNotOnMedia { slot: usize, others: Vec<u8> },
+    #[error(
+        "the drive of slot {slot} cannot be read on media any more, and would not open again: replace it, \
+         while the server can read it: `zoneweave array replace DRIVE --slot {slot} --with NEWDRIVE \
+         --yes-destroy`; or repeat with --force"
+    )]
+    NotOnMedia { slot: usize },
+    #[error(
+        "the next start of {name} would not have the drives of {}, as the headers of their files were \
+         overwritten: replace them first, while the server can read them: `zoneweave array replace DRIVE \
+         --slot {} --with NEWDRIVE --yes-destroy`; or repeat with --force",
+        slots(lost), lost.first().copied().unwrap_or_default()
+    )]
+    LosesDrives { name: String, lost: Vec<u8> },
     #[error(
         "array {name} is being served (by the server at {}): stop it first, with `zoneweave array stop {}`",
         socket.display(), word(name)
@@ -88,6 +108,9 @@ impl LifecycleError {
             Self::HasClients { .. }
             | Self::NoStatus { .. }
             | Self::DiskInUse { .. }
+            | Self::OthersNotOnMedia { .. }
+            | Self::NotOnMedia { .. }
+            | Self::LosesDrives { .. }
             | Self::Served { .. }
             | Self::Stranger { .. }
             | Self::Absent { .. }

@@ -50,6 +50,17 @@ pub(crate) enum NewMemberError {
         }
     )]
     OfSibling { label: String, shard: u8, in_service: bool },
+    #[error(
+        "{label} is the drive of slot {slot} of this array, which was not given at the start and has missed \
+         no write yet: give another drive{}",
+        match is_zoned {
+            true => format!(", or restart the server with it, and slot {slot} is whole again"),
+            false => format!(
+                ", or put it back: `zoneweave array online DRIVE --slot {slot} --with {}`", word(label)
+            ),
+        }
+    )]
+    OfOtherSlot { label: String, slot: u8, is_zoned: bool },
     #[error("{reason}; {error}")]
     Unopened { reason: String, error: Box<super::CliError> },
     #[error("{error}; what these drives held was erased: {}", erased.join("; "))]
@@ -63,6 +74,7 @@ impl NewMemberError {
             Self::Stranger { .. }
             | Self::NoReturn { .. }
             | Self::StoreIncomplete { .. }
+            | Self::OfOtherSlot { .. }
             | Self::OfSibling { .. } => Exit::Refused,
             Self::Unopened { error, .. } | Self::Erased { error, .. } => error.exit(),
         }

@@ -205,16 +205,34 @@ impl Facts<'_> {
             true => self.for_vacant(&out, &rebuilding),
             false => unserved(&out, &missing, self.losses_left),
         };
+        let action = match self.for_headless() {
+            None => action,
+            Some(next) if action.starts_with(NOTHING) => next,
+            // Too few others may be left to replace one that works before.
+            Some(next) => format!("{action}; then {next}"),
+        };
         (Health::Degraded, action)
     }
 
-    fn only_online(&self) -> (Health, String) {
-        if let Some(slot) = self.without_header().next() {
-            let replace = replace(slot);
-            let text = format!(
+    /// The action for drives that will not open again.
+    fn for_headless(&self) -> Option<String> {
+        let lost: Vec<_> = self.without_header().collect();
+        let command = format!("{} --yes-destroy", replace(*lost.first()?));
+        Some(match lost[..] {
+            [slot] => format!(
                 "replace the drive of slot {slot} before the server stops, which can still read \
-                 it: {replace} --yes-destroy"
-            );
+                 it: {command}"
+            ),
+            _ => format!(
+                "replace the drives of {}, one after the other, before the server stops, which can \
+                 still read them: {command}",
+                slots(&lost)
+            ),
+        })
+    }
+
+    fn only_online(&self) -> (Health, String) {
+        if let Some(text) = self.for_headless() {
             return (Health::Degraded, text);
         }
         match self.relocates {

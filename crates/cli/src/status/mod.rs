@@ -482,9 +482,11 @@ fn absolute_text(path: &Path) -> String {
 /// Placeholder for the drives of an array in advice.
 const DRIVES: &str = "DRIVE...";
 
-/// Number of further drives of an array that may fail.
+/// Number of further drives of an array that may fail. One that will not open again is as lost.
 fn losses_left(scheme: Scheme, members: &[MemberStatus]) -> usize {
-    let lost = members.iter().filter(|member| member.state != MemberHealth::Online);
+    let is_lost =
+        |member: &&MemberStatus| member.state != MemberHealth::Online || member.header_lost;
+    let lost = members.iter().filter(is_lost);
     scheme.losses_left(lost.map(|member| Column(member.slot)).collect())
 }
 

@@ -21,4 +21,12 @@ impl Drive {
             AnyDrive::Nvme(_) | AnyDrive::Block(_) => false,
         }
     }
+
+    /// Looks now whether the header of an emulated drive's file is still there, for
+    /// [`Self::header_lost`].
+    pub async fn look_at_header(&self) {
+        if let AnyDrive::File(drive) = self.any() {
+            drive.look_at_header().await;
+        }
+    }
 }

@@ -24,15 +24,23 @@ pub(crate) struct Fail {
     /// Slot of the drive to take out of service, from 0
     #[arg(long, value_name = "I")]
     slot: usize,
+    /// Of a served array: take it out even if too few of the others could be started again, as
+    /// their metadata on media cannot be read any more
+    #[arg(long)]
+    force: bool,
+}
+
+impl Fail {
+    const fn order(&self) -> Request {
+        Request::Fail { slot: self.slot, force: self.force }
+    }
 }
 
 pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     let session = Session::new()?;
     if let Some(found) = zoned::find(&session, &request.drives)? {
         let status = match found.client()? {
-            Some(client) => {
-                parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?
-            }
+            Some(client) => parse_status(client.ask(&request.order(), |_| {})?)?,
             None => zoned::fail(&session, &found, &request.drives, request.slot, output)?,
         };
         output.result("array-status", &status, |output| render(&status, output));
@@ -40,7 +48,7 @@ pub(crate) fn run(request: &Fail, output: &Output) -> Result<Exit, CliError> {
     }
     let mut located = locate_one(&session, &request.drives)?;
     let status = match located.client.take() {
-        Some(client) => parse_status(client.ask(&Request::Fail { slot: request.slot }, |_| {})?)?,
+        Some(client) => parse_status(client.ask(&request.order(), |_| {})?)?,
         None => {
             take_out(request, &session, &located, output)?;
             let located = locate(&session, &request.drives)?;
@@ -59,7 +67,7 @@ fn take_out(
     located: &Located,
     output: &Output,
 ) -> Result<(), CliError> {
-    let Fail { drives, slot } = request;
+    let Fail { drives, slot, .. } = request;
     if slot_health(&located.survey, *slot)? == MemberHealth::Failed {
         return Ok(());
     }

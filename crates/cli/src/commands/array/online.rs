@@ -23,6 +23,10 @@ pub(crate) struct Offline {
     /// Slot of the drive to take out of service, from 0. Its file is closed
     #[arg(long, value_name = "I")]
     slot: usize,
+    /// Take it out even if it would not open again, or too few of the others would, as their
+    /// metadata on media cannot be read any more
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Args)]
@@ -39,7 +43,7 @@ pub(crate) struct Online {
 }
 
 pub(crate) fn offline(request: &Offline, output: &Output) -> Result<Exit, CliError> {
-    let asked = Request::Offline { slot: request.slot };
+    let asked = Request::Offline { slot: request.slot, force: request.force };
     let session = Session::new()?;
     let status = parse_status(server(&session, &request.drives)?.ask(&asked, |_| {})?)?;
     show(&status, output);

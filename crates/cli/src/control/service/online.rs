@@ -10,8 +10,8 @@ use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, MemberStatus};
 
 use super::Service;
-use crate::conditions::explained;
-use crate::error::CliError;
+use crate::conditions::{explained, refuse_lost_on_media};
+use crate::error::{CliError, LifecycleError};
 use crate::events::{Place, What};
 use crate::job::JobKind;
 use crate::session::{NamedDrive, random_uuid, refuse_worse_way_in_thread};
@@ -45,6 +45,30 @@ impl Service {
         for returning in former {
             // The log has the outcome.
             let _returned = self.put_back(returning).await;
+        }
+    }
+
+    /// Refuses to take a member out where too few others would be found by the next start.
+    pub(super) async fn refuse_lost_on_media(
+        &self,
+        slot: usize,
+        force: bool,
+    ) -> Result<(), CliError> {
+        if force {
+            return Ok(());
+        }
+        let members = self.volume.status().members;
+        let lost = self.slots.lost_on_media(&self.handle, self.config.array, &members).await;
+        Ok(refuse_lost_on_media(self.config.scheme, &members, &lost, slot)?)
+    }
+
+    /// Refuses to close a drive that would not open again.
+    pub(super) async fn refuse_closing(&self, slot: usize, force: bool) -> Result<(), CliError> {
+        let own = vec![self.member_of(slot)?];
+        let lost = self.slots.lost_on_media(&self.handle, self.config.array, &own).await;
+        match lost.is_empty() || force {
+            true => Ok(()),
+            false => Err(LifecycleError::NotOnMedia { slot }.into()),
         }
     }
 

@@ -9,7 +9,7 @@ use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{Status, ZonedDeviceExt};
 
 use super::Service;
-use crate::conditions::{check_fit, explained, refuse_working, spared_of};
+use crate::conditions::{check_fit, explained, refuse_of_other_slot, refuse_working, spared_of};
 use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::space::check_space;
 use crate::error::CliError;
@@ -153,6 +153,9 @@ impl Service {
     ) -> Result<Option<Holdings>, CliError> {
         refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
         let holds = holdings(named).await?;
+        let record = holds.as_ref().and_then(|holds| holds.record.as_ref());
+        let members = self.volume.status().members;
+        refuse_of_other_slot(&self.config, &members, slot, named, record)?;
         let zones = named.member.report().await;
         let zones = zones.map_err(|status| failed(named, &status))?;
         check_fit(&self.config, named, &zones)?;

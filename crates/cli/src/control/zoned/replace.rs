@@ -11,7 +11,7 @@ use zoneweave_raid::scheme::Column;
 use zoneweave_zoned::{ZonedDevice, ZonedDeviceExt};
 
 use super::ZonedService;
-use crate::conditions::{refuse_working, spared_of, volume_stopped};
+use crate::conditions::{refuse_of_other_slot, refuse_working, spared_of, volume_stopped};
 use crate::drives::consent::{Consent, Destroyed, Holdings, Prospect, holdings, not_empty};
 use crate::drives::failure::with_error;
 use crate::drives::space::check_space;
@@ -138,6 +138,8 @@ impl ZonedService {
     ) -> Result<Option<Holdings>, CliError> {
         refuse_worse_way_in_thread(named, &self.ring, &self.handle).await?;
         let holds = holdings(named).await?;
+        let record = holds.as_ref().and_then(|holds| holds.record.as_ref());
+        refuse_of_other_slot(&self.config, &self.members(), slot, named, record)?;
         let zones = named.drive.report().await;
         let failed = |status| self.explained(ReplaceError::DriveFailed(status), slot, named);
         let zones = zones.map_err(failed)?;

@@ -193,6 +193,11 @@ impl FileDrive {
         self.drive.header_lost.get()
     }
 
+    /// Looks now whether the file's header is still there, for [`Self::header_lost`].
+    pub async fn look_at_header(&self) {
+        self.drive.look_at_header().await;
+    }
+
     /// The last error of a write to the file, except that it has no room: commands fail with less
     /// than the system says.
     #[must_use]

@@ -29,7 +29,8 @@ pub(crate) struct Stop {
     /// Wait this long until the drives are free
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "60s")]
     wait: Duration,
-    /// Stop even while clients use the volume: their requests fail
+    /// Stop even while clients use the volume: their requests fail. Also if drives would not open
+    /// again, as the headers of their files were overwritten
     #[arg(long)]
     force: bool,
 }
@@ -59,6 +60,7 @@ pub(crate) fn stop(request: &Stop, output: &Output) -> Result<Exit, CliError> {
         let shards = server.statuses(status.as_ref())?;
         let shards = shards.ok_or(LifecycleError::NoStatus { name: name.to_owned() })?;
         shards.iter().try_for_each(refuse_used)?;
+        shards.iter().try_for_each(refuse_headless)?;
     }
     let drives = server.drives(status.as_ref())?;
     server.client()?.ask(&Request::Stop, |_| {})?;
@@ -82,6 +84,16 @@ fn refuse_used(status: &ArrayStatus) -> Result<(), CliError> {
     match server.exports.iter().filter(is_disk).find(|disk| is_held(disk)) {
         Some(disk) => Err(LifecycleError::DiskInUse { name, disk: disk.clone() }.into()),
         None => Ok(()),
+    }
+}
+
+/// Refuses to close drives that would not open again.
+fn refuse_headless(status: &ArrayStatus) -> Result<(), CliError> {
+    let online = status.members.iter().filter(|member| member.state.is_in_service());
+    let lost: Vec<_> = online.filter(|it| it.header_lost).map(|member| member.slot).collect();
+    match lost.is_empty() {
+        true => Ok(()),
+        false => Err(LifecycleError::LosesDrives { name: status.full_name(), lost }.into()),
     }
 }
 
