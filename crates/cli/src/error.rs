@@ -292,6 +292,11 @@ pub(crate) enum CliError {
     )]
     ServerOfAnother { socket: PathBuf, user: u32 },
     #[error(
+        "this user may not reach a server at {}: repeat the command as the user of the server, or as root",
+        socket.display()
+    )]
+    ServerForbidden { socket: PathBuf },
+    #[error(
         "the array is not being served, and only a running server knows {what}: start one with \
          `zoneweave serve`"
     )]
@@ -530,6 +535,7 @@ impl CliError {
             | Self::Busy
             | Self::ServerSilent { .. }
             | Self::ServerOfAnother { .. }
+            | Self::ServerForbidden { .. }
             | Self::Endpoint(EndpointError::Hung { .. })
             | Self::OnlyServed
             | Self::Starting

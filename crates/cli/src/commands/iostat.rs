@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
+use crate::control::PATIENCE;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::format::{broken, bytes, parse_time, table};
 use crate::metrics::rates::{ArrayRates, DriveRates, array_rates};
 use crate::metrics::{Known, ask};
 use crate::output::{Output, Tone};
-use crate::status::ArrayStatus;
+use crate::status::{ArrayStatus, Health};
 
 #[derive(Args)]
 #[command(
@@ -34,47 +35,79 @@ pub(crate) struct Iostat {
 #[derive(Debug, PartialEq, Serialize)]
 struct Report {
     arrays: Vec<ArrayRates>,
+    /// Arrays whose servers do not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<UnknownArray>,
+}
+
+/// An array whose server does not answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct UnknownArray {
+    /// Its name, if its server gave it before.
+    array: Option<String>,
+    uuid: String,
 }
 
 /// Statuses of one moment, by the UUID of the array.
 struct Look {
     at: Instant,
     statuses: BTreeMap<String, ArrayStatus>,
+    /// UUIDs of arrays whose servers do not answer.
+    silent: Vec<String>,
 }
 
 pub(crate) fn run(request: &Iostat, output: &Output) -> Result<Exit, CliError> {
-    let mut before = look();
+    let (mut before, mut names) = (look(), BTreeMap::new());
+    let mut exit = Exit::Done;
     for _ in 0..request.count.unwrap_or(u64::MAX) {
         thread::sleep(request.interval);
         let now = look();
-        let report = report(&before, &now);
+        for (uuid, status) in before.statuses.iter().chain(&now.statuses) {
+            names.insert(uuid.clone(), status.full_name());
+        }
+        let report = report(&before, &now, &names);
         output.result_line("iostat", &report, |output| print(&report, output));
+        exit = if report.unknown.is_empty() { Exit::Done } else { Exit::Unreachable };
         if output.is_in_vain() {
             break;
         }
         before = now;
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn look() -> Look {
-    let known = ask().into_iter().filter_map(|Known { uuid, status, .. }| Some((uuid, status?)));
-    Look { at: Instant::now(), statuses: known.collect() }
+    let known = ask();
+    let silent = known.iter().filter(|known| known.is_silent).map(|known| known.uuid.clone());
+    let silent = silent.collect();
+    let known = known.into_iter().filter_map(|Known { uuid, status, .. }| Some((uuid, status?)));
+    Look { at: Instant::now(), statuses: known.collect(), silent }
 }
 
-/// The rates between two looks, of arrays that were served at both, by the same server.
-fn report(before: &Look, now: &Look) -> Report {
+/// The rates between two looks, of arrays that were served at both, by the same server. `names` are
+/// those of arrays whose servers have answered.
+fn report(before: &Look, now: &Look, names: &BTreeMap<String, String>) -> Report {
     let span = now.at.duration_since(before.at);
     let arrays = now.statuses.iter().filter_map(|(uuid, status)| {
         let earlier = before.statuses.get(uuid)?;
         array_rates(uuid, earlier, status, span)
     });
-    Report { arrays: arrays.collect() }
+    let unknown = now.silent.iter();
+    let unknown = unknown
+        .map(|uuid| UnknownArray { array: names.get(uuid).cloned(), uuid: uuid.clone() })
+        .collect();
+    Report { arrays: arrays.collect(), unknown }
 }
 
 fn print(report: &Report, output: &Output) {
-    if report.arrays.is_empty() {
+    if report.arrays.is_empty() && report.unknown.is_empty() {
         output.line("no array is served");
+    }
+    for UnknownArray { array, uuid } in &report.unknown {
+        let name = output.paint(Tone::Strong, array.as_ref().unwrap_or(uuid));
+        let unknown = output.paint(Tone::Warning, Health::Unknown.word());
+        let seconds = PATIENCE.as_secs();
+        output.line(format_args!("{name}  {unknown}: its server has not answered for {seconds} s"));
     }
     for array in &report.arrays {
         let name = output.paint(Tone::Strong, &array.array);
@@ -123,7 +156,23 @@ mod tests {
         status.server.as_mut().unwrap().uptime_ns = seconds;
         changed(&mut status);
         let at = Instant::now() + Duration::from_secs(seconds);
-        Look { at, statuses: BTreeMap::from([("aa".to_owned(), status)]) }
+        Look { at, statuses: BTreeMap::from([("aa".to_owned(), status)]), silent: Vec::new() }
+    }
+
+    /// A server that hung was just absent, beside others and alone.
+    #[test]
+    fn an_array_whose_server_hangs_is_unknown_and_keeps_its_name() {
+        let hung = Look { silent: vec!["aa".to_owned()], ..at(12, |_| {}) };
+        let hung = Look { statuses: BTreeMap::new(), ..hung };
+        let name = |name: &str| BTreeMap::from([("aa".to_owned(), name.to_owned())]);
+        let unknown = |names| report(&at(10, |_| {}), &hung, &names).unknown;
+        let of = |array: Option<&str>| {
+            let (array, uuid) = (array.map(str::to_owned), "aa".to_owned());
+            vec![UnknownArray { array, uuid }]
+        };
+        assert_eq!(unknown(name("vol0")), of(Some("vol0")));
+        assert_eq!(unknown(BTreeMap::new()), of(None));
+        assert_eq!(report(&hung, &at(14, |_| {}), &name("vol0")).unknown, []);
     }
 
     /// A drive that has just replaced another one has read less than that; a server that has been
@@ -136,9 +185,9 @@ mod tests {
             status.members[1].uuid = "new".to_owned();
             status.members[1].io = io(1 << 20);
         });
-        let rates = report(&before, &now);
+        let rates = report(&before, &now, &BTreeMap::new());
         let read = rates.arrays[0].drives[1].read_bytes_per_s;
         assert!((1 << 18..=1 << 19).contains(&read), "{read}");
-        assert_eq!(report(&now, &at(1, |_| {})).arrays, []);
+        assert_eq!(report(&now, &at(1, |_| {}), &BTreeMap::new()).arrays, []);
     }
 }

@@ -45,7 +45,7 @@ impl Client {
     pub(crate) fn connect(socket: &Path) -> Result<Option<Self>, CliError> {
         use io::ErrorKind::{
             BrokenPipe, ConnectionRefused, ConnectionReset, InvalidFilename, InvalidInput,
-            NotFound, WouldBlock,
+            NotFound, PermissionDenied, WouldBlock,
         };
         let end = Instant::now() + PATIENCE;
         loop {
@@ -57,6 +57,9 @@ impl Client {
             match failed.kind() {
                 // No socket, the socket of a dead server, or a path that no server can have.
                 NotFound | ConnectionRefused | InvalidFilename | InvalidInput => return Ok(None),
+                PermissionDenied => {
+                    return Err(CliError::ServerForbidden { socket: socket.to_owned() });
+                }
                 ConnectionReset | BrokenPipe if over => {
                     return Err(broken(socket, "it closes every connection".to_owned()));
                 }

@@ -28,7 +28,7 @@ const STATES: [MemberHealth; 4] =
 /// All families, with samples of all arrays.
 pub(super) fn of(known: &[Known]) -> Vec<Family> {
     let mut families = Families::default();
-    for Known { uuid, is_up, status } in known {
+    for Known { uuid, is_up, status, .. } in known {
         let name = status.as_ref().map(ArrayStatus::full_name).unwrap_or_default();
         let labels = vec![("array", name), ("uuid", uuid.clone())];
         let readable = Count(status.is_some().into());

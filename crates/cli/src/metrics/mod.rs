@@ -30,6 +30,9 @@ pub(crate) struct Known {
     pub(crate) uuid: String,
     /// Whether its server answers.
     pub(crate) is_up: bool,
+    /// Whether it has a server that does not answer; without this, `is_up` is that of a server that
+    /// has died.
+    pub(crate) is_silent: bool,
     /// `None` if its server does not answer, or in the form of another release.
     pub(crate) status: Option<ArrayStatus>,
 }
@@ -38,12 +41,13 @@ pub(crate) struct Known {
 pub(crate) fn ask() -> Vec<Known> {
     let sockets: BTreeSet<PathBuf> = sockets().into_iter().collect();
     let known = ask_all(sockets, true).into_iter().map(|(socket, answer)| {
+        let is_silent = matches!(answer, Answer::Silent | Answer::Serves(_, None));
         let (is_up, status) = match answer {
             // A server that ends in order removes its socket: this one has died, or is silent.
             Answer::Nobody | Answer::Silent | Answer::Serves(_, None) => (false, None),
             Answer::Serves(_, Some(status)) => (true, serde_json::from_value(status).ok()),
         };
-        Known { uuid: uuid_of(&socket), is_up, status }
+        Known { uuid: uuid_of(&socket), is_up, is_silent, status }
     });
     known.collect()
 }

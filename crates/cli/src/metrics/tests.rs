@@ -11,7 +11,12 @@ fn known() -> Vec<Known> {
     let mut degraded = healthy();
     degraded.name = "vol1".to_owned();
     degraded.health = crate::status::Health::Degraded;
-    let of = |uuid: &str, is_up, status| Known { uuid: uuid.to_owned(), is_up, status };
+    let of = |uuid: &str, is_up, status| Known {
+        uuid: uuid.to_owned(),
+        is_up,
+        is_silent: false,
+        status,
+    };
     let (healthy, degraded) = (Some(healthy()), Some(degraded));
     vec![
         of("aa", true, healthy),
@@ -55,7 +60,8 @@ fn latencies_are_histograms_of_seconds() {
     let mut status = healthy();
     status.server.as_mut().unwrap().latencies = latencies(Operation::WriteZeroes, 3);
     status.members[1].latencies = latencies(Operation::Append, 5);
-    let known = Known { uuid: "aa".to_owned(), is_up: true, status: Some(status) };
+    let known =
+        Known { uuid: "aa".to_owned(), is_up: true, is_silent: false, status: Some(status) };
     let text = text(&[known]).unwrap();
     let array = r#"array="vol0",uuid="aa""#;
     let request = format!(r#"{array},operation="write_zeroes"}}"#);
@@ -105,7 +111,8 @@ fn alerts_and_dashboard_name_metrics_that_exist() {
     server.rebuild = Some(Job { done: 1, total: 2 });
     server.latencies = latencies(Operation::Read, 1);
     server.blocks.as_mut().unwrap().amplification.uniform = Some(2.0);
-    let text = text(&[Known { uuid: "aa".to_owned(), is_up: true, status: Some(status) }]).unwrap();
+    let (uuid, status) = ("aa".to_owned(), Some(status));
+    let text = text(&[Known { uuid, is_up: true, is_silent: false, status }]).unwrap();
     let used = [
         include_str!("../../../../contrib/prometheus/zoneweave.rules.yml"),
         include_str!("../../../../contrib/grafana/zoneweave.json"),

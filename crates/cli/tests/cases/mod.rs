@@ -6,6 +6,7 @@
 mod media;
 mod orders;
 mod rebuilds;
+mod several;
 mod silent;
 mod told;
 mod unopened;

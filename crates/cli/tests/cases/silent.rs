@@ -70,10 +70,15 @@ fn the_shards_of_a_server_are_asked_side_by_side() {
     server.signal(Signal::STOP);
     let begun = Instant::now();
     let verbs = ["array status d/drive19 --check", "array stop d/drive19", "iostat 1ms 1"];
-    let [status, stop, _rates] = verbs.map(|verb| place.begin(verb)).map(Ended::of);
+    let [status, stop, rates] = verbs.map(|verb| place.begin(verb)).map(Ended::of);
     assert!(begun.elapsed() < BUDGET, "{:?}", begun.elapsed());
     assert!(unbroken(&status.exits(5).stdout).contains("has not answered for 3 s"));
     stop.exits(5).complains("has not answered");
+    // It said that no array was served, with exit code 0.
+    let told = rates.exits(5).stdout;
+    assert_eq!(told.matches("UNKNOWN: its server has not answered").count(), 10, "{told}");
+    let rates = place.run("--json iostat 1ms 1").exits(5).document("iostat");
+    assert_eq!(rates["unknown"].as_array().map(Vec::len), Some(10), "{rates}");
     server.signal(Signal::CONT);
     place.run("array status d/drive0 --check").exits(0);
     server.stop();

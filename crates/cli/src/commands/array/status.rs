@@ -112,6 +112,10 @@ fn ask(
         let socket = socket.ok_or(CliError::NoArray)?.to_owned();
         Ok(inactive()?.unknown(&Unknown::Elsewhere(socket)))
     };
+    let unasked = || {
+        let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
+        if drives.iter().any(is_locked) { elsewhere() } else { inactive() }
+    };
     let client = match contact {
         Contact::Server(client) => client,
         Contact::Former(client, error) => {
@@ -123,11 +127,9 @@ fn ask(
             output.warning(&error);
             return elsewhere();
         }
+        // There may be none: this user does not see the sockets of others.
+        Contact::Silent(CliError::ServerForbidden { .. }) | Contact::Nobody => return unasked(),
         Contact::Silent(error) => return silent(error),
-        Contact::Nobody => {
-            let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
-            return if drives.iter().any(is_locked) { elsewhere() } else { inactive() };
-        }
     };
     match client.ask(&Request::Status, |_| {}) {
         Ok(answer) => parse_status(answer),
