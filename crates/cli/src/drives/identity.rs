@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use zoneweave_linux::Drive;
 
 /// A file or device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct FileIdentity {
     /// The file system of a file, or the number of a device.
     device: u64,

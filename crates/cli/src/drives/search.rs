@@ -7,6 +7,7 @@ use zoneweave_raid::array::start::membership::MembershipRecord;
 use zoneweave_raid::log::format::{ArrayUuid, MemberState, MemberUuid};
 
 use super::candidates::{devices, files};
+use super::identity::FileIdentity;
 use super::membership::membership_of;
 use crate::error::CliError;
 use crate::session::{Access, Session};
@@ -25,17 +26,19 @@ impl FoundMember {
     }
 }
 
-/// Looks for members, at each path once.
+/// Looks for members, at each path once. A folder may have links to drives, and each drive is found
+/// under one of its names.
 #[derive(Default)]
 pub(crate) struct Search {
     folders: Vec<PathBuf>,
     examined: BTreeSet<PathBuf>,
+    known: BTreeSet<FileIdentity>,
 }
 
 impl Search {
     /// A search of the zoned devices of this machine, and of the files in folders.
     pub(crate) fn of(folders: &[PathBuf]) -> Self {
-        Self { folders: folders.to_vec(), examined: BTreeSet::new() }
+        Self { folders: folders.to_vec(), ..Self::default() }
     }
 
     /// Members that were not found before. A path that cannot be opened now is tried again.
@@ -51,7 +54,10 @@ impl Search {
             let Ok(named) = session.open(&path, Access::Look) else { continue };
             let Ok(record) = session.executor.run(membership_of(&named)) else { continue };
             self.examined.insert(path.clone());
-            found.extend(record.map(|record| FoundMember { path, record }));
+            let Some(record) = record else { continue };
+            if FileIdentity::at(&path).is_none_or(|identity| self.known.insert(identity)) {
+                found.push(FoundMember { path, record });
+            }
         }
         Ok(found)
     }

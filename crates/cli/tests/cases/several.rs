@@ -1,11 +1,26 @@
-//! Several bad drives at once, drives under several names, and drives in files without room.
+//! Drives under several names, and servers of other users.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 
 use super::{Case, Kind};
-use crate::common::{Ended, MEMBERS, Place, SmallDisk, pattern};
+use crate::common::{Ended, MEMBERS};
+
+/// A link to a drive in a folder that is searched was called a drive given twice.
+#[test]
+fn a_drive_with_two_names_in_a_folder_is_found_once() {
+    let case = Case::new(Kind::Log);
+    symlink("drive0", case.place.path("d/a-link")).unwrap();
+    symlink("drive2", case.place.path("d/link")).unwrap();
+    let serve = "serve nbd --array vol0 --search d --socket unix:s.sock";
+    let server = case.place.start(serve, "nbdinfo '");
+    case.place.run("array status d/drive0 --check").exits(0);
+    server.stop();
+    case.place.run("array rename vol0 next --search d").exits(0);
+    case.place.run("array destroy next --search d --yes").exits(0);
+    case.place.run("array list d").exits(0).says("blank");
+}
 
 /// The advice was to kill the server, which was healthy.
 #[test]
