@@ -71,18 +71,22 @@ pub(super) async fn create_on(drives: &[RamDrive], handle: &Handle, unit: u32) {
 }
 
 pub(super) async fn create_as(drives: &[RamDrive], handle: &Handle, unit: u32, scheme: Scheme) {
-    let members = u8::try_from(drives.len()).unwrap();
-    let options = CreateOptions {
+    create(&offer(drives, handle), &options(scheme, unit, true)).await.unwrap();
+}
+
+/// How a volume of this shape is created.
+pub(super) fn options(scheme: Scheme, unit: u32, checksums: bool) -> CreateOptions {
+    let members = u8::try_from(scheme.columns()).unwrap();
+    CreateOptions {
         array: ArrayUuid([7; 16]),
         name: "zoned".to_owned(),
         members: (1..=members).map(|at| MemberUuid([at; 16])).collect(),
         lineage: Lineage(1),
         scheme,
         unit: BlockCount(unit),
-        checksums: true,
+        checksums,
         wipe: false,
-    };
-    create(&offer(drives, handle), &options).await.unwrap();
+    }
 }
 
 pub(super) async fn start(drives: &[RamDrive], handle: &Handle) -> Volume {

@@ -1,17 +1,14 @@
 //! Reads of stripes of which blocks are lost: what they return, and how many commands they take.
 
 use zoneweave_emulator::{BlockPart, Damage, RamDrive};
-use zoneweave_raid::array::format::envelope::ArrayUuid;
-use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::Lineage;
-use zoneweave_raid::raizn::{CreateOptions, Volume, create};
+use zoneweave_raid::raizn::Volume;
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_zoned::{
     BlockCount, Geometry, Status, ZoneAction, ZoneAddress, ZoneId, ZonedDeviceExt,
 };
 
-use crate::raizn::drives::{FIRST_COLUMN, UNIT, executor, offer, start, timing, write};
+use crate::raizn::drives::{FIRST_COLUMN, UNIT, create_as, executor, start, timing, write};
 use crate::raizn::model::block;
 use crate::support::life::assert_hit;
 
@@ -33,21 +30,10 @@ fn run(data: usize, parity: usize, test: impl AsyncFnOnce(&[RamDrive], &Volume))
     let geometry = Geometry::new(FIRST_COLUMN + 4, BlockCount(240));
     let new = |seed| RamDrive::new(geometry.clone(), timing(seed)).unwrap();
     let drives: Vec<_> = (0..scheme.columns() as u64).map(new).collect();
-    let member = |at| MemberUuid([u8::try_from(at).unwrap(); 16]);
-    let options = CreateOptions {
-        array: ArrayUuid([7; 16]),
-        name: "zoned".to_owned(),
-        members: (1..=scheme.columns()).map(member).collect(),
-        lineage: Lineage(1),
-        scheme,
-        unit: BlockCount(UNIT),
-        checksums: true,
-        wipe: false,
-    };
     let executor = executor();
     let handle = executor.handle();
     executor.run(async {
-        create(&offer(&drives, &handle), &options).await.unwrap();
+        create_as(&drives, &handle, UNIT, scheme).await;
         let volume = start(&drives, &handle).await;
         let stripe = u32::try_from(data).unwrap() * UNIT;
         write(&volume, 0, 0, STRIPES * stripe).await.unwrap();

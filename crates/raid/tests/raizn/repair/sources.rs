@@ -2,11 +2,9 @@
 
 use zoneweave_emulator::{CommandKind, FaultAction, RamDrive, Selector};
 use zoneweave_raid::array::error::RebuildError;
-use zoneweave_raid::array::format::envelope::ArrayUuid;
 use zoneweave_raid::array::format::record::MemberUuid;
 use zoneweave_raid::instrument::marks::Mark;
-use zoneweave_raid::log::format::Lineage;
-use zoneweave_raid::raizn::{CreateOptions, ReplaceError, Volume, create};
+use zoneweave_raid::raizn::{ReplaceError, Volume, create};
 use zoneweave_raid::scheme::{Column, Scheme};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::{
@@ -14,7 +12,7 @@ use zoneweave_zoned::{
     ZonedDeviceExt,
 };
 
-use crate::raizn::drives::{FIRST_COLUMN, UNIT, executor, offer, start, timing, write};
+use crate::raizn::drives::{FIRST_COLUMN, UNIT, executor, offer, options, start, timing, write};
 use crate::raizn::model::block;
 use crate::support::life::assert_hit;
 
@@ -46,17 +44,7 @@ impl Bench {
         let executor = executor();
         let handle = executor.handle();
         executor.run(async {
-            let member = |at| MemberUuid([u8::try_from(at).unwrap(); 16]);
-            let options = CreateOptions {
-                array: ArrayUuid([7; 16]),
-                name: "zoned".to_owned(),
-                members: (1..=scheme.columns()).map(member).collect(),
-                lineage: Lineage(1),
-                scheme,
-                unit: BlockCount(UNIT),
-                checksums,
-                wipe: false,
-            };
+            let options = options(scheme, UNIT, checksums);
             create(&offer(&bench.members, &handle), &options).await.unwrap();
             let volume = start(&bench.members, &handle).await;
             for zone in [0, 1] {
