@@ -51,10 +51,10 @@ struct DriveOptions {
     /// Zones of the drive [default: as many as the recorded one had]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=i64::from(ZONES_MOST)))]
     zones: Option<u32>,
-    /// Capacity of a zone [default: that of the recorded drive]
+    /// Capacity of a zone [default: as the recorded drive had]
     #[arg(long, value_name = "SIZE", value_parser = parse_small_blocks)]
     zone_capacity: Option<u32>,
-    /// Erase blocks of a zone [default: those of the preset, or 1]
+    /// Erase blocks of a zone [default: as the preset has, or 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     erase_blocks: Option<u32>,
     /// A reset erases the erase blocks that were written, not all of the zone (as in WA-Zone)
