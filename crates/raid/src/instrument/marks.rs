@@ -90,6 +90,9 @@ marks! {
     CheckpointMayBeVoid = "recovery.checkpoint_may_be_void",
     /// Recovery leaves pages of the index to be loaded on demand.
     IndexOnDemand = "recovery.index_on_demand",
+    /// Recovery replays everything, because a page that would be loaded later is not where the
+    /// checkpoint lists it.
+    PageElsewhere = "recovery.page_elsewhere",
     /// A request waits for a page of the index.
     PageAskedFor = "index.page_asked_for",
     /// Deferred entries are entered when a page near them is requested.

@@ -19,6 +19,7 @@ use crate::log::engine::core::Core;
 use crate::log::engine::geometry::ChunkBlock;
 use crate::log::engine::state::State;
 use crate::log::format::{EntryKind, IndexEntry, Sequence, TombstoneBlock, TrimExtent};
+use crate::log::index::checkpoint::confirm::Unconfirmed;
 use crate::log::index::checkpoint::read::Unusable;
 use crate::log::index::deferred::Deferred;
 use crate::log::index::pages::{enter_pages, look_up_for_weak};
@@ -67,8 +68,10 @@ pub(super) async fn build_index(
         let mut partition = Partition::new(0, blocks, sequences, true);
         let expected = replayed_blocks(&core.state.borrow(), &slots);
         partition.deferred = Some(Deferred::new(page_entries, all, expected));
-        replay_segments(core, &slots, &mut partition).await;
+        let mut unconfirmed = Unconfirmed::of(&core.state.borrow(), &slots, &pages);
+        replay_segments(core, &slots, &mut partition, Some(&mut unconfirmed)).await;
         if !partition.is_told_too_much() {
+            unconfirmed.check()?;
             let deferred = partition.enter_for(&mut core.state.borrow_mut(), &pages);
             enter_pages(core, &mut partition, &pages, true).await?;
             weak.weigh(core, &mut partition).await?;
@@ -90,7 +93,7 @@ pub(super) async fn build_index(
         let end = blocks.min(start + step);
         let sequences = Sequences::dense(start, end, below, page);
         let mut partition = Partition::new(start, end, sequences, twins.is_full());
-        replay_segments(core, &slots, &mut partition).await;
+        replay_segments(core, &slots, &mut partition, None).await;
         let pages: Vec<_> = (start / page..end.div_ceil(page)).map(Page).collect();
         let plain = enter_pages(core, &mut partition, &pages, !weak.blocks.is_empty()).await?;
         weak.weigh(core, &mut partition).await?;
@@ -247,7 +250,12 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
 const SPANS_AT_A_TIME: usize = 16;
 
 /// Enters every block of these segments within the partition, and records the segments' sequences.
-async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut Partition) {
+async fn replay_segments(
+    core: &Rc<Core>,
+    slots: &[SegmentSlot],
+    partition: &mut Partition,
+    mut unconfirmed: Option<&mut Unconfirmed>,
+) {
     let geometry = |slot: SegmentSlot| core.state.borrow().segments[slot].geometry;
     let spans =
         slots.iter().flat_map(|slot| (0..geometry(*slot).spans()).map(|span| (*slot, span)));
@@ -261,6 +269,9 @@ async fn replay_segments(core: &Rc<Core>, slots: &[SegmentSlot], partition: &mut
         let tombstones = {
             let mut state = core.state.borrow_mut();
             let first = geometry.first_of_span(span);
+            if let Some(unconfirmed) = &mut unconfirmed {
+                unconfirmed.confirm(&state.space, (slot, first), &entries);
+            }
             enter_entries(&mut state, slot, first, &entries, partition)
         };
         if partition.is_told_too_much() {

@@ -18,6 +18,7 @@
 //!
 //! A start that finds a void checkpoint, or one with a missing part, replays every summary.
 
+pub(in crate::log) mod confirm;
 pub(in crate::log) mod read;
 mod take;
 mod upkeep;
