@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use futures_util::TryFutureExt;
 use zoneweave_runtime::JoinHandle;
 use zoneweave_zoned::{
     BlockDevice, BlockDeviceInfo, BlockError, BlockFuture, Extent, ExtentState, Histogram, Lba,
@@ -334,13 +335,8 @@ impl Volume {
         request: impl Future<Output = Result<T, BlockError>> + 'static,
     ) -> BlockFuture<T> {
         let (core, begun) = (self.core.clone(), self.core.handle.recent());
-        Box::pin(async move {
-            let outcome = request.await;
-            if outcome.is_ok() {
-                core.latencies.note(operation, begun);
-            }
-            outcome
-        })
+        // An async block would hold the request twice: captured and awaited.
+        Box::pin(request.inspect_ok(move |_| core.latencies.note(operation, begun)))
     }
 
     /// Makes a range read as zeros, in a task of its own.

@@ -23,11 +23,11 @@ impl<V: ArrayVolume> ReadUnderWay<V> {
     /// Records the start of a read if latencies are in use.
     #[must_use]
     pub(crate) fn begin(volume: &Rc<V>, column: Column, blocks: BlockCount) -> Option<Self> {
-        let now = volume.handle().now();
         let mut array = volume.array_mut();
         if !array.is_hedging() {
             return None;
         }
+        let now = volume.handle().now();
         let size = size_of(blocks.0);
         let late = array.usual_bound(size).map_or(Nanos(u64::MAX), |bound| now + Nanos(bound));
         let number = array.hedge.next;
@@ -41,7 +41,8 @@ impl<V: ArrayVolume> ReadUnderWay<V> {
 
     /// Records the answer of a drive.
     pub(crate) fn answered(self) {
-        let latency = self.volume.handle().now().since(self.begun);
+        // The drive answered in the last turn, not when this task was resumed.
+        let latency = self.volume.handle().recent().since(self.begun);
         let mut array = self.volume.array_mut();
         let pace = &mut array.members[self.column.index()].pace;
         // The latencies of a replaced drive were discarded.
