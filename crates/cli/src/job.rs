@@ -139,6 +139,9 @@ pub(crate) struct Scrubbed {
     pub parity_mismatches: u64,
     pub unrepairable: u64,
     pub lost_before: u64,
+    /// Damaged blocks that only a drive that is out of service can restore.
+    #[serde(default)]
+    pub left: u64,
     /// Slots whose drives were not read, as they were out of service.
     #[serde(default)]
     pub unread_slots: Vec<u8>,
@@ -155,6 +158,11 @@ pub(crate) trait Findings {
     /// Blocks that were not read, for a reason other than damage.
     fn failed_reads(&self) -> u64;
 
+    /// Damaged blocks that only a drive that is out of service can restore.
+    fn awaiting(&self) -> u64 {
+        0
+    }
+
     /// Whether it was stopped before its end.
     fn stopped(&self) -> bool;
 
@@ -168,8 +176,11 @@ pub(crate) trait Findings {
             .then(|| format!("{} not read, for want of a drive", crate::format::slots(slots)));
         let failed = (self.failed_reads() > 0)
             .then(|| format!("{} blocks not read, as their reads failed", self.failed_reads()));
+        let awaiting = (self.awaiting() > 0).then(|| {
+            format!("{} blocks stay damaged until a drive is back that has them", self.awaiting())
+        });
         let stopped = self.stopped().then(|| "it was stopped before its end".to_owned());
-        let all: Vec<_> = [unread, failed, stopped].into_iter().flatten().collect();
+        let all: Vec<_> = [unread, failed, awaiting, stopped].into_iter().flatten().collect();
         (!all.is_empty()).then(|| all.join("; "))
     }
 
@@ -192,22 +203,30 @@ impl Findings for Scrubbed {
         0
     }
 
+    fn awaiting(&self) -> u64 {
+        self.left
+    }
+
     fn stopped(&self) -> bool {
         self.stopped
     }
 
     fn line(&self) -> String {
         let (read, lost) = (blocks(self.blocks), self.unrepairable + self.lost_before);
-        match (self.damaged, lost, self.parity_mismatches) {
+        let restored = self.damaged.saturating_sub(self.left);
+        match (restored, lost, self.parity_mismatches) {
+            (0, 0, 0) if self.left > 0 => {
+                format!("ended: {read} verified, {} damaged, none repaired", blocks(self.left))
+            }
             (0, 0, 0) if self.incomplete().is_some() => {
                 format!("ended: {read} verified, no damage in what was read")
             }
             (0, 0, 0) => format!("ended: {read} verified, no damage"),
-            (damaged, 0, 0) => format!("ended: {read} verified, {} repaired", blocks(damaged)),
-            (damaged, lost, mismatches) => format!(
+            (restored, 0, 0) => format!("ended: {read} verified, {} repaired", blocks(restored)),
+            (_, lost, mismatches) => format!(
                 "ended: {read} verified, {} damaged, {} lost, {mismatches} stripes do not match \
                  their parity",
-                blocks(damaged),
+                blocks(self.damaged),
                 blocks(lost)
             ),
         }
@@ -228,6 +247,7 @@ impl From<ScrubReport> for Scrubbed {
             parity_mismatches: report.parity_mismatches,
             unrepairable: report.unrepairable,
             lost_before: report.lost_before,
+            left: report.left,
             unread_slots: report.unread.iter().map(|column| column.0).collect(),
             stopped: report.stopped,
         }

@@ -105,7 +105,7 @@ impl Scrubs for log::Volume {
     fn ended(report: &log::ScrubReport, begun: ScrubRun) -> ScrubRun {
         ScrubRun {
             blocks: report.blocks,
-            repaired: report.damaged.saturating_sub(report.unrepairable),
+            repaired: report.damaged.saturating_sub(report.unrepairable + report.left),
             lost: report.unrepairable + report.lost_before,
             mismatches: report.parity_mismatches,
             result: result_of(report.is_complete()),

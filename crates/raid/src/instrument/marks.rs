@@ -585,6 +585,12 @@ marks! {
     SegmentFreed = "gc.segment_freed",
     /// A block under relocation is not found, and a drive that may have it gives no answer.
     MovedBlockAwaited = "gc.moved_block_awaited",
+    /// A block stays in a segment that is relocated: only a member that is out of service can give
+    /// it.
+    AwaitedBlockLeft = "gc.awaited_block_left",
+    /// Users wait for space that only segments yield which wait for a member: what is left in them
+    /// is given up.
+    AwaitedBlocksGivenUp = "gc.awaited_blocks_given_up",
     /// A trim is relocated, as older blocks that it hides may exist.
     TombstoneMoved = "tombstone.moved",
     /// A trim is older than everything left, and is dropped.
@@ -627,6 +633,8 @@ marks! {
     RebuildSourceAwaited = "rebuild.source_awaited",
     /// A rebuild ends with units left out because of such a drive.
     RebuildSourceFailed = "rebuild.source_failed",
+    /// A rebuild writes a hole that another member, which is out of service, may fill.
+    HoleAwaitsMember = "rebuild.hole_awaits_member",
     /// A rebuild waits because it would write more than it may.
     RebuildThrottled = "rebuild.throttled",
     /// A relocation that a rebuild makes is slowed down to its limit.
@@ -681,6 +689,9 @@ marks! {
     ScrubUnitInterrupted = "scrub.unit_interrupted",
     /// A scrub counts a loss that a reader met first, in a segment that is gone.
     ScrubMissedLoss = "scrub.loss_missed",
+    /// A scrub leaves a damaged block as it is: a member that is out of service has what restores
+    /// it.
+    ScrubLeftDamage = "scrub.left_damage",
     /// A scrub finds the mark of a lost block damaged.
     ScrubFoundRottenMark = "scrub.rotten_mark",
     /// A scrub finds damage.

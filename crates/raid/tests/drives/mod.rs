@@ -1,6 +1,7 @@
 //! Members: lost, replaced, lying, slow, without metadata; and the schemes that survive their loss.
 
 mod active_zones;
+mod awaiting;
 mod destroying;
 mod faults;
 mod hedging;

@@ -89,7 +89,8 @@ pub(crate) fn run(request: &Scrub, output: &Output) -> Result<Exit, CliError> {
     };
     progress.finish();
     output.result("array-scrub", &found, |output| tell(&found, output));
-    Ok(match (found.unrepairable + found.lost_before, found.parity_mismatches) {
+    let unreadable = found.unrepairable + found.lost_before + found.left;
+    Ok(match (unreadable, found.parity_mismatches) {
         (0, 0) if found.incomplete().is_some() => Exit::Incomplete,
         (0, 0) => Exit::Done,
         (0, _) => Exit::Failed,
@@ -124,7 +125,7 @@ fn tell(found: &Scrubbed, output: &Output) {
         0 => output.line("no damage"),
         damaged => output.line(format_args!(
             "{damaged} blocks were damaged: {} repaired, {} lost",
-            damaged.saturating_sub(found.unrepairable),
+            damaged.saturating_sub(found.unrepairable + found.left),
             found.unrepairable
         )),
     }

@@ -55,6 +55,9 @@ pub(in crate::log) struct State {
     pub(in crate::log) counters: Counters,
     /// Lost blocks since the last scrub began that it has not met as damaged ones.
     pub(in crate::log) losses_unmet: u64,
+    /// Damaged blocks since the last scrub began that counted as restored, and that relocation left
+    /// where they are, as a member is out of service.
+    pub(in crate::log) restorations_put_off: u64,
 }
 
 /// A recovery that has published nothing yet.

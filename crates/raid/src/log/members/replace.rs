@@ -125,6 +125,8 @@ impl State {
         for slot in self.writes.open_segments() {
             self.abandon(slot);
         }
+        // It may have brought what they wait for, or be in the place of the drive that had it.
+        self.segments.iter_mut().for_each(|(_, segment)| segment.awaits_member = false);
     }
 }
 

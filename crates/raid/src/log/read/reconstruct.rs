@@ -140,6 +140,16 @@ pub(super) async fn rebuild_or_judge(
     (rebuilt, is_lost)
 }
 
+/// Whether a block that can be neither read nor reconstructed now may be once drives that are out
+/// of service have returned. What it says holds until the caller waits for something else.
+pub(in crate::log) async fn may_yet_return(core: &Rc<Core>, place: BlockPlace) -> bool {
+    let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
+    let Some(plan) = plan else { return false };
+    let gathered = gather(core, plan.spots().collect()).await;
+    let intact = intact_sources(core, &plan, &gathered, true).len();
+    core.device(place.column).is_none() || may_return(core, &plan, intact)
+}
+
 /// Whether drives that are out of service may return with enough to reconstruct a block, together
 /// with its intact sources.
 fn may_return(core: &Core, plan: &Plan, intact: usize) -> bool {

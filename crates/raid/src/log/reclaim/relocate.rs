@@ -1,5 +1,6 @@
 //! Relocation of the live blocks of a segment.
 
+mod awaited;
 pub(in crate::log) mod pending;
 pub(in crate::log) mod wide;
 
@@ -25,9 +26,10 @@ use crate::log::index::cache::{For, Held, Offload, hold, hold_range};
 use crate::log::index::steps::step_of;
 use crate::log::read::retry::read_for_good;
 use crate::log::segment::scan::{ListedBlock, span_entries};
-use crate::log::segment::table::Segment;
+use crate::log::segment::table::{Phase, Segment};
 use crate::log::segment::verify::FoundBlock;
 
+use crate::log::reclaim::relocate::awaited::leave_awaited;
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
@@ -50,19 +52,20 @@ const TOMBSTONES_AT_ONCE: usize = 16;
 pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
 /// Relocates every live block of a segment that the caller has claimed. Returns `false` if writes
-/// stopped.
+/// stopped. Blocks stay if only a member that is out of service can give them.
 pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let _pin = Pin::new(core, slot);
-    {
+    let leaves = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
         assert!(segment.is_busy(), "segment {} is relocated without a claim", segment.id);
-    }
+        may_leave_blocks(&state, segment)
+    };
     // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
         return false;
     }
-    let mut mover = Mover::new(core, slot);
+    let mut mover = Mover::new(core, slot, leaves);
     let moved = move_listed(core, slot, &mut mover).await && mover.submit_rest().await;
     mover.queues(false);
     if !(moved && mover.wait_all().await) {
@@ -71,7 +74,7 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     // Pages of the index may have been evicted meanwhile.
     if core.state.borrow().segments[slot].pages_away() > 0 {
         let pages = pages_away_in(core, slot).await;
-        if !move_all(core, slot, pages).await {
+        if !move_all(core, slot, pages, leaves).await {
             return false;
         }
     }
@@ -79,14 +82,29 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     let unlisted = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        segment.valid() > segment.pages_away()
+        segment.valid() > segment.pages_away() && !(leaves && segment.awaits_member)
     };
-    !unlisted || move_unlisted(core, slot).await
+    !unlisted || move_unlisted(core, slot, leaves).await
+}
+
+/// Whether blocks may stay in a segment that is relocated. A member that returns keeps its columns
+/// of complete segments only. A segment that is chosen although it waits is the last resort, and
+/// recovery relocates only for want of any free segment.
+fn may_leave_blocks(state: &State, segment: &Segment) -> bool {
+    segment.phase() == Phase::Sealed
+        && !segment.has_no_summary()
+        && !segment.awaits_member
+        && state.recovering.is_none()
 }
 
 /// Relocates blocks of a segment.
-async fn move_all(core: &Rc<Core>, slot: SegmentSlot, blocks: Vec<ListedBlock>) -> bool {
-    let mut mover = Mover::new(core, slot);
+async fn move_all(
+    core: &Rc<Core>,
+    slot: SegmentSlot,
+    blocks: Vec<ListedBlock>,
+    leaves: bool,
+) -> bool {
+    let mut mover = Mover::new(core, slot, leaves);
     let moved = mover.add(blocks).await && mover.submit_rest().await;
     mover.queues(false);
     moved && mover.wait_all().await
@@ -171,6 +189,8 @@ struct Mover {
     core: Rc<Core>,
     /// The segment.
     slot: SegmentSlot,
+    /// Whether blocks stay that only a member that is out of service can give.
+    leaves: bool,
     waiting: VecDeque<ListedBlock>,
     batch: usize,
     /// Blocks of a stripe: a smaller batch would be padded.
@@ -204,7 +224,7 @@ struct Batch {
 }
 
 impl Mover {
-    fn new(core: &Rc<Core>, slot: SegmentSlot) -> Self {
+    fn new(core: &Rc<Core>, slot: SegmentSlot, leaves: bool) -> Self {
         let (lifetime, stripe, pages, batch) = {
             let state = core.state.borrow();
             let limit = state.mapping.offload.as_ref().map(Offload::limit);
@@ -224,6 +244,7 @@ impl Mover {
         let mut mover = Self {
             core: core.clone(),
             slot,
+            leaves,
             waiting: VecDeque::new(),
             batch,
             stripe,
@@ -295,9 +316,13 @@ impl Mover {
     async fn submit(&mut self, mut batch: Vec<ListedBlock>) -> bool {
         // Reads in the order on media.
         batch.sort_unstable_by_key(|(place, _)| *place);
-        let places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
-        let found = read_for_good(&self.core, &places).await;
+        let mut places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
+        let mut found = read_for_good(&self.core, &places).await;
         assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
+        if self.leaves && found.iter().any(Option::is_none) {
+            (batch, found) = leave_awaited(&self.core, batch, found).await;
+            places.truncate(batch.len());
+        }
         self.core.state.borrow().mapping.index.touch(batch.iter().map(|(_, entry)| entry.lba));
         let read = batch.into_iter().zip(found);
         if self.pages.is_none() {
@@ -475,11 +500,11 @@ fn is_live(state: &State, pba: Pba, entry: &IndexEntry) -> bool {
 
 /// Relocates blocks that the index maps to the segment although no summary lists them: the
 /// summaries were damaged.
-async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+async fn move_unlisted(core: &Rc<Core>, slot: SegmentSlot, leaves: bool) -> bool {
     mark(Mark::UnlistedSearched);
     let Some(places) = search_index(core, slot).await else { return false };
     let unlisted = places.into_iter().map(|place| (place, IndexEntry::EMPTY));
-    move_all(core, slot, unlisted.collect()).await
+    move_all(core, slot, unlisted.collect(), leaves).await
 }
 
 /// Searches the index for blocks in a segment; `None` if that is impossible.

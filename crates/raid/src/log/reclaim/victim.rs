@@ -5,6 +5,9 @@
 //! blocks (LFS, section 5.1 of its paper): a young segment is likely to lose more by itself. While
 //! users wait for space, or are about to, the choice is greedy, as the proof in `engine/limits`
 //! requires.
+//!
+//! A segment with blocks that only an absent member can give waits for that one. The last resort
+//! takes it all the same: users wait for space, nothing else yields any, and these blocks are lost.
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -63,6 +66,14 @@ impl State {
         let candidates = candidates
             .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
         let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
+        let (waiting, candidates): (Vec<_>, Vec<_>) =
+            candidates.partition(|(_, segment)| segment.awaits_member);
+        let is_last_resort = need == Need::Segments
+            && scarce
+            && candidates.is_empty()
+            && self.reclaim.moving.is_empty();
+        mark_if(Mark::AwaitedBlocksGivenUp, || is_last_resort && !waiting.is_empty());
+        let candidates = if is_last_resort { waiting } else { candidates }.into_iter();
         if self.writes.policy.collection == Collection::Greedy || scarce {
             return candidates.min_by_key(|(slot, segment)| (segment.valid(), *slot)).map(first);
         }

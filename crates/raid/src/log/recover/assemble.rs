@@ -209,6 +209,7 @@ fn finish(
         recovering: None,
         counters: Counters::default(),
         losses_unmet: 0,
+        restorations_put_off: 0,
         array,
     };
     let superblock = SuperblockLog::new(logs, record_sequence);

@@ -3,6 +3,7 @@
 //!
 //! Invariant: nothing is recomputed from blocks that failed their checksum.
 
+mod awaited;
 pub(in crate::log) mod clear;
 mod known_loss;
 pub(in crate::log) mod rebuild;

@@ -25,7 +25,7 @@ use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
 use crate::array::repair::source::{FailedSource, LeftOut};
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark};
+use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
@@ -34,7 +34,7 @@ use crate::log::format::{
     CODED_BYTES, EntryKind, IndexEntry, MemberState, Oob, Place, SegmentHeader, StreamKind,
 };
 use crate::log::members::error::ReplaceError;
-use crate::log::read::reconstruct::{self, Rebuilt, rebuild_or_name};
+use crate::log::read::reconstruct::{self, Rebuilt, may_yet_return, rebuild_or_name};
 use crate::log::segment::active_zones::{self, is_active_no_more};
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
@@ -390,6 +390,10 @@ async fn rebuild_blocks(
             Some(rebuilt) => (rebuilt.data, rebuilt.coded, true),
             None => (zero_blocks(BlockCount(1)), [0; CODED_BYTES], false),
         };
+        if !found {
+            let awaits = may_yet_return(core, place).await;
+            note_hole(core, place, awaits);
+        }
         oob.extend_from_slice(&metadata(core, place, &block, coded, found));
         data.push(block);
     }
@@ -424,6 +428,18 @@ async fn rebuild_patiently(
     Ok(rebuilt)
 }
 
+/// Counts a block that becomes a hole. The rest of its stripe has no redundancy left, unless a
+/// member that is out of service returns with some.
+fn note_hole(core: &Core, place: BlockPlace, awaits: bool) {
+    mark(Mark::HoleWritten);
+    mark_if(Mark::HoleAwaitsMember, || awaits);
+    let mut state = core.state.borrow_mut();
+    let offset = state.segments[place.slot].geometry.offset_of(place.block);
+    let hole = DamagedBlock { column: place.column, offset, is_readable: false };
+    state.count_damage(place.slot, hole, if awaits { Fate::Found } else { Fate::Lost });
+    core.schedule_fault_record();
+}
+
 fn metadata(
     core: &Core,
     place: BlockPlace,
@@ -431,7 +447,7 @@ fn metadata(
     coded: [u8; CODED_BYTES],
     found: bool,
 ) -> [u8; OOB_BYTES] {
-    let mut state = core.state.borrow_mut();
+    let state = core.state.borrow();
     let seed = state.array.seed;
     let segment = &state.segments[place.slot];
     let scheme = segment.geometry.scheme();
@@ -449,13 +465,5 @@ fn metadata(
     let within = u16::try_from(within).expect("at most 1024 blocks in a chunk");
     let record = oob_record(scheme, identity, place.column, role, within, coded);
     let record = if found { record } else { Oob { place: Place::Hole, ..record } };
-    if !found {
-        mark(Mark::HoleWritten);
-        // The rest of its stripe has no redundancy left.
-        let offset = state.segments[place.slot].geometry.offset_of(place.block);
-        let hole = DamagedBlock { column: place.column, offset, is_readable: false };
-        state.count_damage(place.slot, hole, Fate::Lost);
-        core.schedule_fault_record();
-    }
     record.encode(seed, block, found && scheme.is_data(role))
 }

@@ -29,6 +29,7 @@ use crate::log::engine::geometry::Row;
 use crate::log::format::{CODED_BYTES, EntryKind, IndexEntry, Oob, SegmentId};
 use crate::log::recover::records::read_records;
 use crate::log::recover::{NoHeader, read_header};
+use crate::log::repair::awaited::{awaits_member, leave_damage};
 use crate::log::repair::known_loss::note_known_loss;
 use crate::log::repair::relocations::{check_going_on, close_open_segments, relocations_ended};
 use crate::log::segment::pin::Pin;
@@ -51,6 +52,9 @@ pub struct ScrubReport {
     pub parity_mismatches: u64,
     /// Blocks lost for good.
     pub unrepairable: u64,
+    /// Damaged blocks that stay as they are, as only a drive that is out of service can restore
+    /// them.
+    pub left: u64,
     /// Blocks of the volume that were lost before: reading them is an error until they are written
     /// again.
     pub lost_before: u64,
@@ -61,10 +65,10 @@ pub struct ScrubReport {
 }
 
 impl ScrubReport {
-    /// Whether everything was read.
+    /// Whether everything was read, and what can be restored is.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.unread.is_empty() && !self.stopped
+        self.unread.is_empty() && !self.stopped && self.left == 0
     }
 }
 
@@ -139,7 +143,7 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     let counted = unrepairable(core);
     let (closed, slots, end) = {
         let mut state = core.state.borrow_mut();
-        state.losses_unmet = 0;
+        (state.losses_unmet, state.restorations_put_off) = (0, 0);
         let closed = close_open_segments(&mut state, |_| true);
         for slot in &closed {
             // Claimed until it is verified.
@@ -163,7 +167,9 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         let dead = state.segments.iter().filter(|(_, segment)| segment.phase() == Phase::Dead);
         dead.map(|(_, segment)| segment.id).collect()
     };
-    let to_go = |segment: &Segment| segment.is_damaged() || dying.contains(&segment.id);
+    let to_go = |segment: &Segment| {
+        segment.is_damaged() && !segment.awaits_member || dying.contains(&segment.id)
+    };
     while core.state.borrow().segments.iter().any(|(_, segment)| to_go(segment)) {
         check_going_on(core)?;
         close_open_segments(&mut core.state.borrow_mut(), Segment::is_damaged);
@@ -173,10 +179,14 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
     }
     findings.count_lost(core);
     // A reader may have found a loss first, and the block was gone when its segment was read.
-    let unmet = core.state.borrow().losses_unmet;
+    let (unmet, put_off) = {
+        let state = core.state.borrow();
+        (state.losses_unmet, state.restorations_put_off)
+    };
     mark_if(Mark::ScrubMissedLoss, || unmet > 0);
     let report = &mut findings.report;
-    report.damaged = (report.damaged + unmet).max(report.unrepairable);
+    report.left += put_off;
+    report.damaged = (report.damaged + unmet).max(report.unrepairable + report.left);
     drop(scrub);
     core.state.borrow().array.stopped.map_or(Ok(findings.report), Err)
 }
@@ -289,7 +299,8 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
         assert!(segment.is_busy(), "segment {} is scrubbed without a claim", segment.id);
     }
     record_unread(core, report);
-    let before = report.damaged + report.parity_mismatches;
+    let to_repair = |report: &ScrubReport| report.damaged - report.left + report.parity_mismatches;
+    let before = to_repair(report);
     scrub_headers(core, slot, report).await;
     let (geometry, indexed) = {
         let state = core.state.borrow();
@@ -315,7 +326,7 @@ async fn scrub_segment(core: &Rc<Core>, slot: SegmentSlot, report: &mut ScrubRep
     }
     // A drive that was lost meanwhile.
     record_unread(core, report);
-    report.damaged + report.parity_mismatches > before
+    to_repair(report) > before
 }
 
 /// Records the slots without a drive. A member that is evicted loses its columns in all segments,
@@ -417,10 +428,10 @@ async fn scrub_group(
         vec![vec![None; scheme.columns()]; rows.len() * chunk];
     let mut counted = vec![false; rows.len() * chunk];
     let mut rotten_marks = Vec::new();
+    let mut damaged = Vec::new();
     for column in scheme.iter() {
         let chunks = read_rows(core, slot, column, rows.clone()).await;
         let Some(chunks) = chunks else { continue };
-        let mut damaged = Vec::new();
         for (row, chunk_read) in rows.clone().zip(chunks) {
             for within in 0..geometry.chunk_blocks() {
                 let block = geometry.block_of(Row(row), within);
@@ -455,18 +466,28 @@ async fn scrub_group(
                     None => {
                         rotten_marks.extend(is_lost.then_some(at));
                         let offset = geometry.offset_of(block);
-                        damaged.push(DamagedBlock { column, offset, is_readable });
+                        damaged.push((at, DamagedBlock { column, offset, is_readable }));
                     }
                 }
             }
         }
-        count_damage(core, slot, column, damaged, report);
+    }
+    let intact = |at: usize| -> ColumnSet {
+        found[at].iter().flatten().map(|(_, _, oob)| oob.column).collect()
+    };
+    for (at, block) in damaged {
+        let awaits = awaits_member(&core.state.borrow(), slot, intact(at));
+        if !awaits {
+            count_damage(core, slot, block.column, vec![block], report);
+        } else if leave_damage(core, slot, block) {
+            report.damaged += 1;
+            report.left += 1;
+        }
     }
     for at in rotten_marks {
         // A mark that cannot be restored is found lost, and counted so, when it is relocated.
-        let columns: ColumnSet = found[at].iter().flatten().map(|(_, _, oob)| oob.column).collect();
         mark(Mark::ScrubFoundRottenMark);
-        report.lost_before += u64::from(scheme.is_readable_from(columns));
+        report.lost_before += u64::from(scheme.is_readable_from(intact(at)));
     }
     for blocks in found.iter().zip(counted).filter(|(_, counted)| *counted).map(|(b, _)| b) {
         let matches = parity_matches(core.code(scheme), blocks);

@@ -237,7 +237,10 @@ pub(crate) async fn scrub(harness: &Harness, volume: &Volume) {
             harness.count(|tally| tally.scrubs += 1);
             // A drive that returns keeps the damage in columns that were not read.
             before.retain(|(slot, _)| !report.unread.contains(Column::of(*slot)));
-            if report.unrepairable == 0 {
+            if report.unrepairable == 0 && report.left > 0 {
+                // Damage stays until a drive is back.
+                assert!(!report.is_complete(), "{report:?}");
+            } else if report.unrepairable == 0 {
                 harness.drives.borrow_mut().after_scrub(&before);
             } else {
                 assert!(harness.may_fail(), "a scrub lost blocks: {report:?}");

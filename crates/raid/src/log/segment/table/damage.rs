@@ -82,12 +82,18 @@ impl DamagedBlocks {
         before
     }
 
+    /// The fate of a block that is known to be damaged.
+    #[must_use]
+    pub(in crate::log) fn fate(&self, column: Column, offset: ZoneOffset) -> Option<Fate> {
+        let (_, fates) = self.columns.iter().find(|(known, _)| *known == column)?;
+        let first = 2 * offset.0 as usize;
+        Fate::of_bits((fates.contains(first), fates.contains(first + 1)))
+    }
+
     /// Whether a block is lost.
     #[must_use]
     pub(in crate::log) fn is_lost(&self, column: Column, offset: ZoneOffset) -> bool {
-        let fates = self.columns.iter().find(|(known, _)| *known == column).map(|(_, at)| at);
-        let first = 2 * offset.0 as usize;
-        fates.is_some_and(|fates| fates.contains(first) && fates.contains(first + 1))
+        self.fate(column, offset) == Some(Fate::Lost)
     }
 
     /// Columns with blocks whose contents are on other members only.

@@ -87,6 +87,10 @@ pub(in crate::log) struct Segment {
     /// The next start would need it if this one were interrupted: it is neither freed nor relocated
     /// by the collector.
     pub retained_for_restart: bool,
+    /// Some of its valid blocks can be restored only once a member that is out of service returns.
+    /// They stay where they are until a drive joins, unless space is needed that nothing else
+    /// yields.
+    pub awaits_member: bool,
     /// A member in service has provably nothing of it, so its death may once have been recorded:
     /// any copy of its blocks in another segment is preferred.
     pub suspect: bool,
@@ -144,6 +148,7 @@ impl Segment {
             damage: DamagedBlocks::default(),
             short: ColumnSet::default(),
             retained_for_restart: false,
+            awaits_member: false,
             suspect: false,
             table: header.tabled.then(|| StripeTable::new(geometry)),
             entries: SpanEntries::new(columns),
@@ -204,7 +209,7 @@ impl Segment {
 
     /// Whether it has to be relocated at any cost, and no task works on it.
     pub(super) fn must_be_moved(&self) -> bool {
-        self.may_be_moved() && self.is_to_go()
+        self.may_be_moved() && self.is_to_go() && !self.awaits_member
     }
 
     /// Whether it is relocated at any cost.

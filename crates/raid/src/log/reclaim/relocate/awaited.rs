@@ -1,0 +1,83 @@
+//! Blocks that stay where they are, as only a member that is out of service can give them.
+//!
+//! Relocating such a block would write a mark of a lost block over the contents that the member
+//! brings back. Its segment is relocated again when a drive joins: with the block, or without hope.
+
+use std::rc::Rc;
+
+use crate::instrument::marks::{Mark, mark};
+use crate::log::engine::address::BlockPlace;
+use crate::log::engine::core::Core;
+use crate::log::read::reconstruct::may_yet_return;
+use crate::log::read::retry::read_for_good;
+use crate::log::segment::scan::ListedBlock;
+use crate::log::segment::table::Fate;
+use crate::log::segment::verify::FoundBlock;
+use crate::scheme::{Column, ColumnSet};
+
+/// Takes the blocks out of a batch that stay. A block that a member brought back meanwhile is read
+/// again.
+pub(super) async fn leave_awaited(
+    core: &Rc<Core>,
+    batch: Vec<ListedBlock>,
+    found: Vec<Option<FoundBlock>>,
+) -> (Vec<ListedBlock>, Vec<Option<FoundBlock>>) {
+    let (mut kept, mut read) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+    for (listed, found) in batch.into_iter().zip(found) {
+        let found = match found {
+            Some(found) => Some(found),
+            None => match find_again(core, listed.0).await {
+                Again::Found(found) => Some(found),
+                Again::Awaited => continue,
+                Again::Lost => None,
+            },
+        };
+        kept.push(listed);
+        read.push(found);
+    }
+    assert!(kept.len() == read.len(), "{} answers for {} blocks", read.len(), kept.len());
+    (kept, read)
+}
+
+/// What becomes of a block that was not found.
+enum Again {
+    Found(FoundBlock),
+    Awaited,
+    Lost,
+}
+
+async fn find_again(core: &Rc<Core>, place: BlockPlace) -> Again {
+    loop {
+        let out = out_of_service(core);
+        if may_yet_return(core, place).await {
+            mark(Mark::AwaitedBlockLeft);
+            leave(core, place);
+            return Again::Awaited;
+        }
+        let mut again = read_for_good(core, &[place]).await;
+        if let Some(found) = again.pop().flatten() {
+            return Again::Found(found);
+        }
+        // A drive that joined meanwhile may have it.
+        let now = out_of_service(core);
+        if out.iter().all(|column| now.contains(column)) {
+            return Again::Lost;
+        }
+    }
+}
+
+fn leave(core: &Core, place: BlockPlace) {
+    let mut state = core.state.borrow_mut();
+    let segment = &mut state.segments[place.slot];
+    segment.awaits_member = true;
+    let offset = segment.geometry.offset_of(place.block);
+    let counted = segment.damage.fate(place.column, offset) == Some(Fate::Restored);
+    state.restorations_put_off += u64::from(counted);
+}
+
+fn out_of_service(core: &Core) -> ColumnSet {
+    let state = core.state.borrow();
+    let members = state.array.members.iter().enumerate();
+    let out = members.filter(|(_, member)| member.device.is_none());
+    out.map(|(slot, _)| Column::of(slot)).collect()
+}
