@@ -1,5 +1,7 @@
 //! Faults on media: errors of members and lost ranges outlive a restart until they are cleared.
 
+mod rebuilt;
+
 use std::ops::Range;
 
 use crate::support::life::{assert_hit, live, put, put_all};

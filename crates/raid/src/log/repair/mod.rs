@@ -5,6 +5,7 @@
 
 mod awaited;
 pub(in crate::log) mod clear;
+mod holes;
 mod known_loss;
 pub(in crate::log) mod rebuild;
 mod relocations;

@@ -21,11 +21,10 @@ use zoneweave_zoned::{
 
 use crate::array::health::Members;
 use crate::array::repair::ask_again::wait_for_answer;
-use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::rebuild::{self, RebuildState, RebuildUnits};
 use crate::array::repair::source::{FailedSource, LeftOut};
 use crate::array::stop::StopReason;
-use crate::instrument::marks::{Mark, mark, mark_if};
+use crate::instrument::marks::{Mark, mark};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::{BlockPlace, SegmentSlot};
 use crate::log::engine::core::Core;
@@ -35,12 +34,13 @@ use crate::log::format::{
 };
 use crate::log::members::error::ReplaceError;
 use crate::log::read::reconstruct::{self, Rebuilt, may_yet_return, rebuild_or_name};
+use crate::log::repair::holes::{Hole, note_hole};
 use crate::log::segment::active_zones::{self, is_active_no_more};
 use crate::log::segment::pin::Pin;
 use crate::log::segment::resolve::rebuild_stubbornly;
 use crate::log::segment::scan::span_entries;
 use crate::log::segment::spans::{fill_up, run_of, write_run};
-use crate::log::segment::table::{ColumnZone, DamagedBlock, Fate, Phase, Work};
+use crate::log::segment::table::{ColumnZone, Phase, Work};
 use crate::log::write::stripe::{StripeIdentity, oob_record};
 use crate::scheme::{Column, Role};
 
@@ -266,13 +266,17 @@ async fn write_column(
                 ahead.push_back((start, begin_batch(core, device, slot, column, blocks)));
             }
             let Some((start, batch)) = ahead.pop_front() else { break };
-            let payload = batch.await;
+            let batch = batch.await;
             check_sources(core)?;
-            let payload = payload.map_err(NotWritten::Source)?;
+            let (payload, holes) = batch.map_err(NotWritten::Source)?;
             if !core.is_of_member(column, device) {
                 // A replacement of the drive, or a task that needs the segment, does not wait for
                 // the end of the zone.
                 return Err(Status::DeviceGone.into());
+            }
+            for hole in holes {
+                let at = (hole.place.block.0 - first) as usize;
+                note_hole(core, hole, entries[column.index()].get(at));
             }
             let offset = geometry.offset_of(crate::log::engine::geometry::ChunkBlock(start));
             let blocks = payload.blocks();
@@ -356,7 +360,7 @@ fn begin_batch(
     slot: SegmentSlot,
     column: Column,
     blocks: std::ops::Range<u32>,
-) -> JoinHandle<Result<Payload, FailedSource>> {
+) -> JoinHandle<Result<(Payload, Vec<Hole>), FailedSource>> {
     let (pin, core, device) = (Pin::new(core, slot), core.clone(), device.clone());
     let handle = core.handle.clone();
     handle.spawn("rebuild", async move {
@@ -365,14 +369,15 @@ fn begin_batch(
     })
 }
 
-/// Reconstructs consecutive chunk blocks of a column for its new drive, with their metadata.
+/// Reconstructs consecutive chunk blocks of a column for its new drive, with their metadata. Returns
+/// the holes among them too.
 async fn rebuild_blocks(
     core: &Rc<Core>,
     device: &Rc<dyn ZonedDevice>,
     slot: SegmentSlot,
     column: Column,
     blocks: std::ops::Range<u32>,
-) -> Result<Payload, FailedSource> {
+) -> Result<(Payload, Vec<Hole>), FailedSource> {
     let places = blocks.map(|block| BlockPlace {
         slot,
         column,
@@ -385,21 +390,21 @@ async fn rebuild_blocks(
     }
     let mut data = Vec::new();
     let mut oob = Vec::new();
+    let mut holes = Vec::new();
     for (place, rebuilt) in places.into_iter().zip(rebuilt) {
         let (block, coded, found) = match rebuilt {
             Some(rebuilt) => (rebuilt.data, rebuilt.coded, true),
             None => (zero_blocks(BlockCount(1)), [0; CODED_BYTES], false),
         };
         if !found {
-            let awaits = may_yet_return(core, place).await;
-            note_hole(core, place, awaits);
+            holes.push(Hole { place, awaits_member: may_yet_return(core, place).await });
         }
         oob.extend_from_slice(&metadata(core, place, &block, coded, found));
         data.push(block);
     }
     let (blocks, bytes) = (data.len(), oob.len());
     assert!(bytes == blocks * OOB_BYTES, "{bytes} bytes of metadata for {blocks} blocks");
-    Ok(Payload { data, oob: Bytes::from(oob) })
+    Ok((Payload { data, oob: Bytes::from(oob) }, holes))
 }
 
 /// Reconstructs a block, again while a drive gives no answer about one that this needs. `None` if
@@ -426,18 +431,6 @@ async fn rebuild_patiently(
         core.rebuild.silence.end();
     }
     Ok(rebuilt)
-}
-
-/// Counts a block that becomes a hole. The rest of its stripe has no redundancy left, unless a
-/// member that is out of service returns with some.
-fn note_hole(core: &Core, place: BlockPlace, awaits: bool) {
-    mark(Mark::HoleWritten);
-    mark_if(Mark::HoleAwaitsMember, || awaits);
-    let mut state = core.state.borrow_mut();
-    let offset = state.segments[place.slot].geometry.offset_of(place.block);
-    let hole = DamagedBlock { column: place.column, offset, is_readable: false };
-    state.count_damage(place.slot, hole, if awaits { Fate::Found } else { Fate::Lost });
-    core.schedule_fault_record();
 }
 
 fn metadata(
