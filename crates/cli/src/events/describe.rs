@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Level, Place, What};
-use crate::format::bytes;
+use crate::format::{bytes, slots};
 use crate::job::JobPhase;
 use crate::status::{HEADER_LOST, Health};
 use zoneweave_raid::log::MemberHealth;
@@ -51,7 +51,9 @@ impl What {
                     Level::Warning
                 }
             }
-            Self::SpareUnusable { .. } | Self::DriveHeader { .. } => Level::Error,
+            Self::SpareUnusable { .. } | Self::DriveHeader { .. } | Self::Awaited { .. } => {
+                Level::Error
+            }
             Self::Lost { .. } => Level::Critical,
         }
     }
@@ -68,6 +70,7 @@ impl What {
             Self::DriveHeader { .. } => "drive-header",
             Self::Repaired { .. } => "repaired",
             Self::Lost { .. } => "lost",
+            Self::Awaited { .. } => "awaited",
             Self::FaultsCleared => "faults-cleared",
             Self::JobBegan { .. } => "job-began",
             Self::JobProgress { .. } => "job-progress",
@@ -142,6 +145,13 @@ impl fmt::Display for What {
                 let size = bytes(*size);
                 write!(f, "{place}: {size} are LOST: damaged, and on no other drive")
             }
+            Self::Awaited { bytes: size, slots: out } => write!(
+                f,
+                "{} of the volume cannot be read until the drive of {} is back, as they are \
+                 damaged on another one",
+                bytes(*size),
+                slots(out)
+            ),
             Self::FaultsCleared => write!(f, "errors and lost ranges: cleared"),
             Self::JobBegan { job, place, detail } => job_text(f, job.word(), place, detail),
             Self::JobEnded { job, place, detail, .. } => job_text(f, job.word(), place, detail),

@@ -95,6 +95,8 @@ pub(crate) enum What {
     Repaired { place: Place, bytes: u64 },
     /// Blocks of a drive were damaged, and are on no other: so much since then.
     Lost { place: Place, bytes: u64 },
+    /// Blocks of the volume cannot be read until a drive is back: so much so far.
+    Awaited { bytes: u64, slots: Vec<u8> },
     /// An operator has cleared errors and lost ranges.
     FaultsCleared,
     /// A job waits or runs.

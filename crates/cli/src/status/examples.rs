@@ -43,6 +43,7 @@ pub(crate) fn healthy() -> ArrayStatus {
         server: Some(server()),
         is_silent: false,
         lost: Default::default(),
+        awaited: Default::default(),
         scrubs: Vec::new(),
         members: (0..4).map(member).collect(),
         others: Vec::new(),

@@ -41,6 +41,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         losses_left,
         stopped,
         lost_blocks: lost_on_record(&faults),
+        awaited_blocks: 0,
         ..Facts::default()
     };
     let refused = match &survey.refusal {
@@ -68,6 +69,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         server: None,
         is_silent: false,
         lost,
+        awaited: LostRanges::default(),
         scrubs: ScrubEntry::list(&survey.scrubs.0, false),
         members,
         others: describe_drives(drives, &survey.drives, config),

@@ -53,6 +53,8 @@ pub(super) struct Facts<'a> {
     pub spares: &'a [SpareStatus],
     /// Blocks that could not be read, nor restored from other drives.
     pub lost_blocks: u64,
+    /// Blocks that were found unreadable until a drive is back that is out of service.
+    pub awaited_blocks: u64,
     /// Whether the volume is a zoned one: its blocks are written again after a reset.
     pub is_zoned: bool,
 }
@@ -133,6 +135,19 @@ impl Facts<'_> {
         })
     }
 
+    /// What cannot be read before a drive is back.
+    fn awaited(&self) -> Option<String> {
+        let out = self.slots_in(&[MemberHealth::Failed, MemberHealth::Missing]);
+        (self.awaited_blocks > 0 && !out.is_empty()).then(|| {
+            let size = bytes(self.awaited_blocks.saturating_mul(BLOCK_BYTES as u64));
+            format!(
+                "{size} of the volume cannot be read until the drive of {} is back, as they are \
+                 damaged on another one",
+                slots(&out)
+            )
+        })
+    }
+
     /// Online members that will not open again.
     fn headless(&self) -> impl Iterator<Item = String> {
         self.without_header().map(|slot| format!("slot {slot}: {HEADER_LOST}"))
@@ -155,7 +170,8 @@ impl Facts<'_> {
             format!("the spare {} is unusable: {reason}", spare.shown())
         });
         let bad = bad.iter().map(words);
-        bad.chain(self.headless())
+        bad.chain(self.awaited())
+            .chain(self.headless())
             .chain(self.lacking())
             .chain(spares)
             .collect::<Vec<_>>()

@@ -120,6 +120,9 @@ pub(crate) struct ArrayStatus {
     /// Lost ranges of the volume since they were last cleared.
     #[serde(default)]
     pub lost: LostRanges,
+    /// Ranges of the volume that were found unreadable until a drive is back that has them.
+    #[serde(default)]
+    pub awaited: LostRanges,
     /// The newest scrubs, the newest first.
     #[serde(default)]
     pub scrubs: Vec<ScrubEntry>,

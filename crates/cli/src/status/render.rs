@@ -60,6 +60,9 @@ pub(crate) fn render(status: &ArrayStatus, output: &Output) {
     if !status.lost.ranges.is_empty() {
         field(output, "lost", &lost(&status.lost));
     }
+    if !status.awaited.ranges.is_empty() {
+        field(output, "awaited", &lost(&status.awaited));
+    }
     if let Some(last) = status.scrubs.first() {
         field(output, "scrub", &scrub_line(last));
     }

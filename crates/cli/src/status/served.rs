@@ -76,6 +76,7 @@ pub(crate) fn served_status(
         offline: &front_ends.offline,
         spares: &front_ends.spares,
         lost_blocks: lost_of_status(lost, &volume.lost, volume.lost_joined),
+        awaited_blocks: volume.awaited.iter().map(|range| range.blocks).sum(),
         is_zoned: false,
     };
     let Verdict { health, why, action } = judge(&facts);
@@ -132,6 +133,7 @@ pub(crate) fn served_status(
         }),
         is_silent: false,
         lost: LostRanges::of_status(&volume.lost, volume.lost_joined, config.shard),
+        awaited: LostRanges::of_status(&volume.awaited, false, config.shard),
         scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };

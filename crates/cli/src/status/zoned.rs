@@ -60,6 +60,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         losses_left,
         stopped,
         lost_blocks: lost_on_record(&faults),
+        awaited_blocks: 0,
         is_zoned: true,
         ..Facts::default()
     };
@@ -90,6 +91,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         server: None,
         is_silent: false,
         lost: LostRanges::of_faults(&faults, config.shard),
+        awaited: LostRanges::default(),
         scrubs: ScrubEntry::list(&found.survey.scrubs.0, false),
         members,
         others: describe_drives(&found.drives, &found.survey.drives, config),
@@ -148,6 +150,7 @@ pub(crate) fn served_zoned_status(
         offline: &front_ends.offline,
         spares: &[],
         lost_blocks: lost_of_status(lost, &volume.lost, volume.lost_joined),
+        awaited_blocks: 0,
         is_zoned: true,
     };
     let Verdict { health, why, action } = judge(&facts);
@@ -196,6 +199,7 @@ pub(crate) fn served_zoned_status(
         }),
         is_silent: false,
         lost: LostRanges::of_status(&volume.lost, volume.lost_joined, config.shard),
+        awaited: LostRanges::default(),
         scrubs: ScrubEntry::list(&volume.scrubs, volume.scrub_state.is_some()),
         others,
     };

@@ -8,7 +8,7 @@ use crate::support::{Array, Shape, attach, new_drive, uuid, version_of};
 use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{Health, ScrubReport, SegmentPhase, Volume};
+use zoneweave_raid::log::{Health, LostStatus, ScrubReport, SegmentPhase, Volume};
 use zoneweave_runtime::{Handle, Nanos, Random};
 use zoneweave_zoned::{BlockDevice, Lba, ZoneAddress, ZoneId};
 
@@ -222,5 +222,48 @@ fn blocks_of_a_drive_that_was_replaced_are_lost() {
         assert!(report.is_complete() && report.left == 0, "{report:?}");
         assert!(!volume.status().lost.is_empty(), "{report:?}");
         assert_eq!(volume.status().health, Health::Healthy);
+    });
+}
+
+/// Blocks of the volume that cannot be read.
+async fn unreadable(volume: &Volume) -> Vec<u64> {
+    let mut unreadable = Vec::new();
+    for lba in 0..BLOCKS {
+        if volume.read(Lba(lba), 1).await.is_err() {
+            unreadable.push(lba);
+        }
+    }
+    unreadable
+}
+
+fn awaited(volume: &Volume) -> Vec<u64> {
+    let blocks = |range: LostStatus| range.lba..range.lba + range.blocks;
+    volume.status().awaited.into_iter().flat_map(blocks).collect()
+}
+
+/// Clients got errors that no counter and no status told of.
+#[test]
+fn blocks_that_cannot_be_read_for_now_leave_a_trace() {
+    let array = array(3, 1, false);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.fail(0).await.unwrap();
+        rot(volume, &array, 1, 1);
+        let found = unreadable(volume).await;
+        assert!(!found.is_empty());
+        assert_eq!(awaited(volume), found);
+        let rotten = u64::from(ROTTEN.end - ROTTEN.start);
+        let checksums = volume.status().members.iter().map(|one| one.errors.checksum).sum::<u64>();
+        assert!((1..=rotten).contains(&checksums), "{checksums}");
+        assert_eq!(unreadable(volume).await, found);
+        let scrubbed = volume.scrub().await.unwrap();
+        assert_eq!(volume.status().members[1].errors.checksum, rotten, "each place once");
+        assert_eq!((awaited(volume), scrubbed.left), (found.clone(), rotten));
+        put(volume, found[0], 2).await.unwrap();
+        assert_eq!(awaited(volume), found[1..], "one is written again");
+        bring_back(volume, &array, handle, 0).await;
+        assert_eq!(awaited(volume), []);
+        assert_eq!(unreadable(volume).await, []);
+        assert_none_lost(volume);
     });
 }

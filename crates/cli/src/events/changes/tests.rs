@@ -104,6 +104,27 @@ fn errors_are_told_again_at_each_doubling() {
 }
 
 #[test]
+fn each_range_that_waits_for_a_drive_is_told_once() {
+    let mut changes = Changes::default();
+    let mut status = healthy();
+    status.members[1].state = MemberHealth::Failed;
+    changes.look(Nanos(0), &status);
+    let mut told = Vec::new();
+    for (at, size) in [(0, 1), (0, 2), (8, 1), (8, 1)] {
+        let range = |at: u64, blocks: u64| LostRange {
+            offset_bytes: at * BLOCK_BYTES as u64,
+            size_bytes: blocks * BLOCK_BYTES as u64,
+        };
+        status.awaited.ranges.retain(|other| other.offset_bytes != range(at, 1).offset_bytes);
+        status.awaited.ranges.push(range(at, size));
+        told.extend(changes.look(Nanos(1), &status));
+    }
+    let because = "of the volume cannot be read until the drive of slot 1 is back, as they are \
+                   damaged on another one";
+    assert_eq!(texts(&told), [format!("4 KiB {because}"), format!("12 KiB {because}")]);
+}
+
+#[test]
 fn jobs_are_told_at_each_quarter() {
     let mut changes = Changes::default();
     let mut told = Vec::new();

@@ -46,10 +46,22 @@ const SERVED: Facts<'_> = Facts {
     offline: &[],
     spares: &[],
     lost_blocks: 0,
+    awaited_blocks: 0,
     is_zoned: false,
 };
 const RUNS: Facts<'_> = Facts { rebuild: Rebuild::Runs, ..SERVED };
 const UNSERVED: Facts<'_> = Facts { is_served: false, ..SERVED };
+
+/// A client got errors, and the status said nothing of it.
+#[test]
+fn blocks_that_wait_for_a_drive_are_told() {
+    let facts = Facts { awaited_blocks: 20, ..SERVED };
+    let (health, why, action) = of(&[Online, Failed, Online, Online], facts);
+    let told = "80 KiB of the volume cannot be read until the drive of slot 1 is back";
+    assert_eq!(health, Health::Degraded);
+    assert!(why.contains(told), "{why}");
+    assert!(action.contains("slot 1"), "{action}");
+}
 
 /// With a slot being rebuilt and another without a drive, the advice was to do nothing, and the
 /// health that of a rebuild.

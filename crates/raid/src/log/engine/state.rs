@@ -21,6 +21,7 @@ use crate::log::format::{SealRecord, SegmentId, Sequence, StreamKind};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
+use crate::log::read::awaited::AwaitedBlocks;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::segment::registry::Registry;
 use crate::log::segment::table::{Phase, SegmentTable};
@@ -53,6 +54,8 @@ pub(in crate::log) struct State {
     pub(in crate::log) recovering: Option<Recovering>,
     /// Events since the start.
     pub(in crate::log) counters: Counters,
+    /// Blocks that cannot be read before a member returns.
+    pub(in crate::log) awaited: AwaitedBlocks,
     /// Lost blocks since the last scrub began that it has not met as damaged ones.
     pub(in crate::log) losses_unmet: u64,
     /// Damaged blocks since the last scrub began that counted as restored, and that relocation left

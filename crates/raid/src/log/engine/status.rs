@@ -218,6 +218,8 @@ pub struct VolumeStatus {
     pub lost: Vec<LostStatus>,
     /// Whether ranges were joined, with blocks between them that are not lost.
     pub lost_joined: bool,
+    /// Ranges of the volume that were found unreadable before a member returns, and not lost.
+    pub awaited: Vec<LostStatus>,
     /// The newest scrubs on record, in the order of their begin.
     pub scrubs: Vec<ScrubRun>,
 }
@@ -299,6 +301,7 @@ pub(in crate::log) fn volume_status(core: &Core) -> VolumeStatus {
         members,
         lost: state.array.lost.lost.iter().copied().map(LostStatus::from).collect(),
         lost_joined: state.array.lost.joined,
+        awaited: state.awaited_ranges(),
         scrubs: state.array.scrubs.0.clone(),
     }
 }

@@ -127,6 +127,7 @@ impl State {
         }
         // It may have brought what they wait for, or be in the place of the drive that had it.
         self.segments.iter_mut().for_each(|(_, segment)| segment.awaits_member = false);
+        self.awaited.forget();
     }
 }
 

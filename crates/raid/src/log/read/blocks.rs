@@ -26,7 +26,7 @@ use crate::log::read::batch::{
     Gathered, RawBlock, Spot, are_in_order, gather, gather_seen, spot_of,
 };
 use crate::log::read::reconstruct::{
-    Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, rebuild_or_judge,
+    Outlook, Plan, Rebuilt, plan_all, rebuild_block, rebuild_blocks, rebuild_from, rebuild_or_judge,
 };
 use crate::log::read::route::Route;
 use crate::log::segment::pin::pin_all;
@@ -298,27 +298,28 @@ async fn repaired(
     place: BlockPlace,
     mut rebuilt: Option<Rebuilt>,
 ) -> Option<FoundBlock> {
-    let mut is_verdict = false;
+    let mut outlook = Outlook::Open;
     for _ in 1..TRIES {
         if rebuilt.is_some() {
             break;
         }
-        is_verdict = true;
         // A block given up here is lost to a reader, and the collector records it as lost.
         mark(Mark::BlockTriedAgain);
         let spot = spot_of(&core.state.borrow(), place);
+        let mut is_answer = true;
         if let Some(spot) = spot {
             let again = gather(core, vec![spot]).await;
             if let Some(block) = intact_at(core, &again, spot, place) {
                 return Some(block);
             }
-            is_verdict = again.are_answers([spot]);
+            is_answer = again.are_answers([spot]);
         }
-        let (block, are_answers) = rebuild_or_judge(core, place).await;
-        rebuilt = block;
-        is_verdict &= are_answers;
+        (rebuilt, outlook) = rebuild_or_judge(core, place).await;
+        if !is_answer {
+            outlook = Outlook::Open;
+        }
     }
-    count_repair(core, place, read, rebuilt, is_verdict)
+    count_repair(core, place, read, rebuilt, outlook)
 }
 
 /// The block of a place, if it is intact.
@@ -353,13 +354,13 @@ fn verified(core: &Core, data: &[u8], oob: &[u8], place: BlockPlace) -> Option<B
 }
 
 /// Counts a missing, unreadable or damaged block, and takes the reconstructed one for it. Without
-/// one, it is lost only if that `is_verdict`: a drive whose path is down may yet return it.
+/// one, its outlook says whether it is lost: a drive whose path is down may yet return it.
 fn count_repair(
     core: &Rc<Core>,
     place: BlockPlace,
     read: Option<Result<(), Status>>,
     rebuilt: Option<Rebuilt>,
-    is_verdict: bool,
+    outlook: Outlook,
 ) -> Option<FoundBlock> {
     let mut state = core.state.borrow_mut();
     state.counters.degraded_reads += 1;
@@ -370,13 +371,22 @@ fn count_repair(
         (Some(_), _) if failed_drive => Mark::MissingBlockRebuilt,
         (Some(_), _) => Mark::UnreadableBlockRebuilt,
     });
-    if !failed_drive && (rebuilt.is_some() || is_verdict) {
+    let fate = match (&rebuilt, outlook) {
+        (Some(_), _) => Some(Fate::Restored),
+        (None, Outlook::Lost) => Some(Fate::Lost),
+        (None, Outlook::Awaited) => Some(Fate::Found),
+        (None, Outlook::Open) => None,
+    };
+    if fate == Some(Fate::Found) {
+        let pba = state.space.pba(place);
+        state.awaited.note(pba);
+    }
+    if let Some(fate) = fate.filter(|_| !failed_drive) {
         let block = DamagedBlock {
             column: place.column,
             offset: state.segments[place.slot].geometry.offset_of(place.block),
             is_readable: matches!(read, Some(Ok(_))),
         };
-        let fate = if rebuilt.is_some() { Fate::Restored } else { Fate::Lost };
         state.count_damage(place.slot, block, fate);
         drop(state);
         core.changed.open();

@@ -73,9 +73,11 @@ async fn read_one(core: &Rc<Core>, lba: Lba) -> Result<Bytes, BlockError> {
     contents(core, lba, place, found)
 }
 
-/// Lists a lost block. One on a drive that is away is not lost yet.
+/// Lists a lost block. One that a drive may bring back is not lost yet.
 fn record_loss(core: &Core, lba: Lba, place: BlockPlace, is_on_record: bool) {
     let mut state = core.state.borrow_mut();
+    let pba = state.space.pba(place);
+    state.awaited.identify(pba, lba);
     let segment = &state.segments[place.slot];
     let offset = segment.geometry.offset_of(place.block);
     if is_on_record || segment.damage.is_lost(place.column, offset) {

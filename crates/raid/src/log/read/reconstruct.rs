@@ -8,6 +8,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use zoneweave_zoned::{AlignedBuffer, BlockCount, ZoneAddress, ZoneId};
 
+use crate::array::health::Members;
+use crate::array::repair::faults::RecordsFaults;
 use crate::array::repair::source::FailedSource;
 use crate::instrument::marks::{Mark, mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
@@ -17,6 +19,7 @@ use crate::log::engine::geometry::{Row, SegmentGeometry};
 use crate::log::engine::state::State;
 use crate::log::format::{BlockIdentity, CODED_BYTES, Oob};
 use crate::log::read::batch::{Gathered, Spot, gather, spot_of};
+use crate::log::segment::table::{DamagedBlock, Fate};
 use crate::log::segment::verify::verify;
 use crate::scheme::{Column, ColumnSet, Role, StripeId};
 
@@ -118,26 +121,58 @@ pub(in crate::log) async fn rebuild_or_name(
     }
 }
 
-/// As [`rebuild_block`]; also returns whether the block is lost without the result: drives that
-/// failed to read said something of their blocks, not of themselves, and no drive that is out of
-/// service could return with what is missing.
+/// What becomes of a block that was not reconstructed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// A drive gave no answer about its block, and may do so yet.
+    Open,
+    /// A drive that is out of service may return with what is missing.
+    Awaited,
+    /// Drives that failed to read said something of their blocks, not of themselves.
+    Lost,
+}
+
+/// As [`rebuild_block`]; also returns what becomes of the block without the result.
 pub(super) async fn rebuild_or_judge(
     core: &Rc<Core>,
     place: BlockPlace,
-) -> (Option<Rebuilt>, bool) {
+) -> (Option<Rebuilt>, Outlook) {
     let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
-    let Some(plan) = plan else { return (None, true) };
+    let Some(plan) = plan else { return (None, Outlook::Lost) };
+    let of = |may_return| if may_return { Outlook::Awaited } else { Outlook::Lost };
+    let own_may = || core.device(place.column).is_none();
     let present = plan.sources.len();
     if !plan.has_enough_sources() {
-        return (None, !may_return(core, &plan, present));
+        return (None, of(own_may() || may_return(core, &plan, present)));
     }
     let gathered = gather(core, plan.spots().collect()).await;
     let rebuilt = rebuild_from(core, &plan, &gathered, true);
-    let intact = || intact_sources(core, &plan, &gathered, true).len();
-    let is_lost = rebuilt.is_none()
-        && gathered.are_answers(plan.spots())
-        && !may_return(core, &plan, intact());
-    (rebuilt, is_lost)
+    if rebuilt.is_some() {
+        return (rebuilt, Outlook::Open);
+    }
+    let intact = intact_sources(core, &plan, &gathered, true);
+    if own_may() || may_return(core, &plan, intact.len()) {
+        count_damaged(core, &plan, &gathered, &intact);
+        return (None, Outlook::Awaited);
+    }
+    (None, if gathered.are_answers(plan.spots()) { Outlook::Lost } else { Outlook::Open })
+}
+
+/// Counts the damaged sources of a block. It stays as it is, so nothing else counts them.
+fn count_damaged(core: &Core, plan: &Plan, gathered: &Gathered, intact: &[(Role, Verified)]) {
+    let damaged = plan.sources.iter().filter(|source| {
+        let is_intact = intact.iter().any(|(role, _)| *role == source.role);
+        !is_intact && gathered.are_answers([plan.spot(source)])
+    });
+    let mut state = core.state.borrow_mut();
+    for source in damaged {
+        let spot = plan.spot(source);
+        let is_readable = gathered.get(spot).is_some_and(|read| read.is_ok());
+        let block = DamagedBlock { column: source.column, offset: spot.at.offset, is_readable };
+        state.count_damage(plan.place.slot, block, Fate::Found);
+    }
+    drop(state);
+    core.schedule_fault_record();
 }
 
 /// Whether a block that can be neither read nor reconstructed now may be once drives that are out

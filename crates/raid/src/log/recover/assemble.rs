@@ -29,6 +29,7 @@ use crate::log::format::{
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
+use crate::log::read::awaited::AwaitedBlocks;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::recover::{OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;
@@ -208,6 +209,7 @@ fn finish(
         checkpoints,
         recovering: None,
         counters: Counters::default(),
+        awaited: AwaitedBlocks::default(),
         losses_unmet: 0,
         restorations_put_off: 0,
         array,

@@ -9,17 +9,21 @@ use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::address::SegmentSlot;
 use crate::log::engine::core::Core;
 use crate::log::engine::state::State;
+use crate::log::segment::scan::ListedBlock;
 use crate::log::segment::table::{DamagedBlock, Fate, Phase};
 use crate::scheme::{Column, ColumnSet};
 
 /// Counts a damaged block that stays as it is; returns whether it counts. It does not if its own
 /// member has failed meanwhile.
-pub(super) fn leave_damage(core: &Core, slot: SegmentSlot, block: DamagedBlock) -> bool {
+pub(super) fn leave_damage(core: &Core, listed: ListedBlock, block: DamagedBlock) -> bool {
     if core.device(block.column).is_none() {
         return false;
     }
     mark(Mark::ScrubLeftDamage);
-    core.state.borrow_mut().count_damage(slot, block, Fate::Found);
+    let mut state = core.state.borrow_mut();
+    state.note_awaited(&listed);
+    state.count_damage(listed.0.slot, block, Fate::Found);
+    drop(state);
     core.schedule_fault_record();
     true
 }

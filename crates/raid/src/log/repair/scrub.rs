@@ -466,7 +466,8 @@ async fn scrub_group(
                     None => {
                         rotten_marks.extend(is_lost.then_some(at));
                         let offset = geometry.offset_of(block);
-                        damaged.push((at, DamagedBlock { column, offset, is_readable }));
+                        let block = DamagedBlock { column, offset, is_readable };
+                        damaged.push((at, (place, *entry), block));
                     }
                 }
             }
@@ -475,11 +476,11 @@ async fn scrub_group(
     let intact = |at: usize| -> ColumnSet {
         found[at].iter().flatten().map(|(_, _, oob)| oob.column).collect()
     };
-    for (at, block) in damaged {
+    for (at, listed, block) in damaged {
         let awaits = awaits_member(&core.state.borrow(), slot, intact(at));
         if !awaits {
             count_damage(core, slot, block.column, vec![block], report);
-        } else if leave_damage(core, slot, block) {
+        } else if leave_damage(core, listed, block) {
             report.damaged += 1;
             report.left += 1;
         }

@@ -6,7 +6,6 @@
 use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark};
-use crate::log::engine::address::BlockPlace;
 use crate::log::engine::core::Core;
 use crate::log::read::reconstruct::may_yet_return;
 use crate::log::read::retry::read_for_good;
@@ -26,7 +25,7 @@ pub(super) async fn leave_awaited(
     for (listed, found) in batch.into_iter().zip(found) {
         let found = match found {
             Some(found) => Some(found),
-            None => match find_again(core, listed.0).await {
+            None => match find_again(core, &listed).await {
                 Again::Found(found) => Some(found),
                 Again::Awaited => continue,
                 Again::Lost => None,
@@ -46,12 +45,13 @@ enum Again {
     Lost,
 }
 
-async fn find_again(core: &Rc<Core>, place: BlockPlace) -> Again {
+async fn find_again(core: &Rc<Core>, listed: &ListedBlock) -> Again {
+    let place = listed.0;
     loop {
         let out = out_of_service(core);
         if may_yet_return(core, place).await {
             mark(Mark::AwaitedBlockLeft);
-            leave(core, place);
+            leave(core, listed);
             return Again::Awaited;
         }
         let mut again = read_for_good(core, &[place]).await;
@@ -66,8 +66,10 @@ async fn find_again(core: &Rc<Core>, place: BlockPlace) -> Again {
     }
 }
 
-fn leave(core: &Core, place: BlockPlace) {
+fn leave(core: &Core, listed: &ListedBlock) {
+    let place = listed.0;
     let mut state = core.state.borrow_mut();
+    state.note_awaited(listed);
     let segment = &mut state.segments[place.slot];
     segment.awaits_member = true;
     let offset = segment.geometry.offset_of(place.block);
