@@ -267,3 +267,28 @@ fn blocks_that_cannot_be_read_for_now_leave_a_trace() {
         assert_none_lost(volume);
     });
 }
+
+/// Users wait for space, and it comes from elsewhere: nothing is given up.
+#[test]
+fn blocks_of_an_absent_drive_are_kept_while_other_segments_yield_space() {
+    let shape = Shape { tabled: false, zones: 40, ..Shape::small() };
+    let array = Array::create(shape, &mut Random::new(47));
+    live(&array, async |volume, _, handle| {
+        let kept = array.blocks / 4;
+        put_all(volume, array.blocks, 1).await;
+        volume.fail(0).await.unwrap();
+        rot(volume, &array, 1, 1);
+        for version in 2..12 {
+            for lba in kept..array.blocks {
+                put(volume, lba, version).await.unwrap();
+            }
+        }
+        volume.flush().await.unwrap();
+        assert_none_lost(volume);
+        bring_back(volume, &array, handle, 0).await;
+        for lba in 0..kept {
+            let data = volume.read(Lba(lba), 1).await.expect("it is readable");
+            assert_eq!(version_of(lba, &data[0]), 1, "block {lba}");
+        }
+    });
+}

@@ -66,7 +66,7 @@ async fn run(core: Rc<Core>) {
         };
         let mover = core.clone();
         core.handle.spawn("mover", async move {
-            evacuate(&mover, slot).await;
+            evacuate(&mover, slot, false).await;
             mover.state.borrow_mut().end_move(slot);
             // The relocation may have failed for a reason that the state now has.
             mover.handle.yield_now().await;
@@ -86,11 +86,10 @@ fn why_moved(segment: &Segment) -> Mark {
     }
 }
 
-/// Relocates every live block of a segment that no other task works on. Returns `false` if writes
-/// stopped.
+/// Empties a segment that no other task works on. Returns `false` if writes stopped.
 pub(in crate::log) async fn move_out(core: &Rc<Core>, slot: SegmentSlot) -> bool {
     core.state.borrow_mut().begin_move(slot);
-    let moved = evacuate(core, slot).await;
+    let moved = evacuate(core, slot, true).await;
     core.state.borrow_mut().end_move(slot);
     core.changed.open();
     moved

@@ -29,7 +29,7 @@ use crate::log::segment::scan::{ListedBlock, span_entries};
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::segment::verify::FoundBlock;
 
-use crate::log::reclaim::relocate::awaited::leave_awaited;
+use crate::log::reclaim::relocate::awaited::{leave_awaited, out_of_service};
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
@@ -52,14 +52,14 @@ const TOMBSTONES_AT_ONCE: usize = 16;
 pub(in crate::log) const MOVED_BLOCKS: u64 = 3 * (BATCH_BLOCKS * MOVED_AT_A_TIME) as u64;
 
 /// Relocates every live block of a segment that the caller has claimed. Returns `false` if writes
-/// stopped. Blocks stay if only a member that is out of service can give them.
-pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
+/// stopped. Blocks stay that only a member out of service can give, unless it has to be emptied.
+pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot, must_empty: bool) -> bool {
     let _pin = Pin::new(core, slot);
     let leaves = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
         assert!(segment.is_busy(), "segment {} is relocated without a claim", segment.id);
-        may_leave_blocks(&state, segment)
+        !must_empty && may_leave_blocks(segment)
     };
     // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
@@ -88,13 +88,9 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot) -> bool {
 }
 
 /// Whether blocks may stay in a segment that is relocated. A member that returns keeps its columns
-/// of complete segments only. A segment that is chosen although it waits is the last resort, and
-/// recovery relocates only for want of any free segment.
-fn may_leave_blocks(state: &State, segment: &Segment) -> bool {
-    segment.phase() == Phase::Sealed
-        && !segment.has_no_summary()
-        && !segment.awaits_member
-        && state.recovering.is_none()
+/// of complete segments only. A segment that is chosen although it waits is the last resort.
+fn may_leave_blocks(segment: &Segment) -> bool {
+    segment.phase() == Phase::Sealed && !segment.has_no_summary() && !segment.awaits_member
 }
 
 /// Relocates blocks of a segment.
@@ -317,10 +313,11 @@ impl Mover {
         // Reads in the order on media.
         batch.sort_unstable_by_key(|(place, _)| *place);
         let mut places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
+        let out = out_of_service(&self.core);
         let mut found = read_for_good(&self.core, &places).await;
         assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
         if self.leaves && found.iter().any(Option::is_none) {
-            (batch, found) = leave_awaited(&self.core, batch, found).await;
+            (batch, found) = leave_awaited(&self.core, out, batch, found).await;
             places.truncate(batch.len());
         }
         self.core.state.borrow().mapping.index.touch(batch.iter().map(|(_, entry)| entry.lba));

@@ -140,9 +140,16 @@ impl State {
         let open = &self.segments[self.writes.relocation.open_segments().next()?];
         let room = u64::from(open.rows_left()) * open.geometry.stripe_blocks() as u64;
         let closed = |segment: &Segment| segment.is_closed() && self.frees_what_is_scarce(segment);
-        let segments = self.segments.iter().filter(|(_, segment)| closed(segment));
-        let (slot, least) = segments.min_by_key(|(slot, segment)| (segment.valid(), *slot))?;
-        (self.free_segments() == 0 && (1..=room).contains(&least.valid())).then_some(slot)
+        let segments = || self.segments.iter().filter(|(_, segment)| closed(segment));
+        let least = segments().map(|(_, segment)| segment.valid()).min()?;
+        if self.free_segments() > 0 || least == 0 {
+            return None;
+        }
+        let fit = segments().filter(|(_, segment)| segment.valid() <= room);
+        let rank = |(slot, segment): &(SegmentSlot, &Segment)| {
+            (segment.awaits_member, segment.valid(), *slot)
+        };
+        fit.min_by_key(rank).map(|(slot, _)| slot)
     }
 
     /// The need that collection has to serve.
@@ -183,7 +190,7 @@ impl State {
     }
 
     /// Segments that are being freed or can be.
-    fn coming_free(&self) -> u32 {
+    pub(super) fn coming_free(&self) -> u32 {
         let standing = self.segments.standing();
         // Segments with blocks of a checkpoint wait for the next one; dead segments with readers
         // may wait for a hanging drive.

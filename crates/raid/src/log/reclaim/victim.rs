@@ -49,6 +49,21 @@ impl Writes {
 }
 
 impl State {
+    /// Whether space comes without another relocation, or from a segment that a task still holds.
+    /// All of these end by themselves, and open the gate that the collector waits for.
+    fn may_yield_soon(&self) -> bool {
+        let is_held = |segment: &Segment| {
+            let is_taken = segment.is_busy() || segment.in_flight() > 0;
+            is_taken && segment.is_closed() && !segment.awaits_member
+        };
+        let yields = |segment: &Segment| {
+            is_held(segment) && self.writes.gains(segment) && self.frees_what_is_scarce(segment)
+        };
+        !self.reclaim.moving.is_empty()
+            || self.coming_free() > 0
+            || self.segments.iter().any(|(_, segment)| yields(segment))
+    }
+
     /// The segment to be relocated next, if any.
     #[must_use]
     pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
@@ -71,8 +86,9 @@ impl State {
         let is_last_resort = need == Need::Segments
             && scarce
             && candidates.is_empty()
-            && self.reclaim.moving.is_empty();
-        mark_if(Mark::AwaitedBlocksGivenUp, || is_last_resort && !waiting.is_empty());
+            && !waiting.is_empty()
+            && !self.may_yield_soon();
+        mark_if(Mark::AwaitedBlocksGivenUp, || is_last_resort);
         let candidates = if is_last_resort { waiting } else { candidates }.into_iter();
         if self.writes.policy.collection == Collection::Greedy || scarce {
             return candidates.min_by_key(|(slot, segment)| (segment.valid(), *slot)).map(first);

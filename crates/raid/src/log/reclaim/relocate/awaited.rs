@@ -14,10 +14,11 @@ use crate::log::segment::table::Fate;
 use crate::log::segment::verify::FoundBlock;
 use crate::scheme::{Column, ColumnSet};
 
-/// Takes the blocks out of a batch that stay. A block that a member brought back meanwhile is read
-/// again.
+/// Takes the blocks out of a batch that stay. Since these slots were out of service, it has been
+/// read; a block that a member may have brought back meanwhile is read again.
 pub(super) async fn leave_awaited(
     core: &Rc<Core>,
+    out: ColumnSet,
     batch: Vec<ListedBlock>,
     found: Vec<Option<FoundBlock>>,
 ) -> (Vec<ListedBlock>, Vec<Option<FoundBlock>>) {
@@ -25,7 +26,7 @@ pub(super) async fn leave_awaited(
     for (listed, found) in batch.into_iter().zip(found) {
         let found = match found {
             Some(found) => Some(found),
-            None => match find_again(core, &listed).await {
+            None => match find_again(core, out, &listed).await {
                 Again::Found(found) => Some(found),
                 Again::Awaited => continue,
                 Again::Lost => None,
@@ -45,23 +46,23 @@ enum Again {
     Lost,
 }
 
-async fn find_again(core: &Rc<Core>, listed: &ListedBlock) -> Again {
+async fn find_again(core: &Rc<Core>, mut out: ColumnSet, listed: &ListedBlock) -> Again {
     let place = listed.0;
     loop {
-        let out = out_of_service(core);
         if may_yet_return(core, place).await {
             mark(Mark::AwaitedBlockLeft);
             leave(core, listed);
             return Again::Awaited;
         }
+        // A drive that joined meanwhile may have it; one that was lost may return with it.
+        let now = out_of_service(core);
+        if out == now {
+            return Again::Lost;
+        }
+        out = now;
         let mut again = read_for_good(core, &[place]).await;
         if let Some(found) = again.pop().flatten() {
             return Again::Found(found);
-        }
-        // A drive that joined meanwhile may have it.
-        let now = out_of_service(core);
-        if out.iter().all(|column| now.contains(column)) {
-            return Again::Lost;
         }
     }
 }
@@ -77,7 +78,8 @@ fn leave(core: &Core, listed: &ListedBlock) {
     state.restorations_put_off += u64::from(counted);
 }
 
-fn out_of_service(core: &Core) -> ColumnSet {
+/// The slots without a drive in service.
+pub(super) fn out_of_service(core: &Core) -> ColumnSet {
     let state = core.state.borrow();
     let members = state.array.members.iter().enumerate();
     let out = members.filter(|(_, member)| member.device.is_none());
