@@ -125,7 +125,11 @@ impl State {
         for slot in self.writes.open_segments() {
             self.abandon(slot);
         }
-        // It may have brought what they wait for, or be in the place of the drive that had it.
+        // It may have brought what they wait for, or be in the place of the drive that had it:
+        // either way, relocation finds out.
+        for slot in self.awaited_segments() {
+            self.segments[slot].mark_damaged();
+        }
         self.segments.iter_mut().for_each(|(_, segment)| segment.awaits_member = false);
         self.awaited.forget();
     }

@@ -4,14 +4,14 @@
 //! same: an error that only a client has seen leaves no trace. They are known in memory alone, as a
 //! read, a scrub or a relocation meets them again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use zoneweave_zoned::Lba;
 
 use crate::array::format::faults::LostStatus;
-use crate::log::engine::address::Pba;
+use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
 use crate::log::engine::state::State;
-use crate::log::format::EntryKind;
+use crate::log::format::{EntryKind, SegmentId};
 use crate::log::segment::scan::ListedBlock;
 
 /// Most blocks that are remembered: some 100 KiB of memory. Beyond it, the newest ones are not.
@@ -20,23 +20,23 @@ const BLOCKS_MOST: usize = 2048;
 /// Blocks that only members out of service can give.
 #[derive(Debug, Default)]
 pub(in crate::log) struct AwaitedBlocks {
-    /// By their address on media, with the block of the volume once that is known.
-    blocks: BTreeMap<Pba, Option<Lba>>,
+    blocks: BTreeMap<Pba, AwaitedBlock>,
+}
+
+/// What is known of a block besides its address on media.
+#[derive(Clone, Copy, Debug)]
+struct AwaitedBlock {
+    /// Its segment: the address may have another one since.
+    segment: SegmentId,
+    /// The block of the volume, once that is known.
+    lba: Option<Lba>,
 }
 
 impl AwaitedBlocks {
-    /// A block can neither be read nor reconstructed before a member returns.
-    pub(in crate::log) fn note(&mut self, pba: Pba) {
-        if self.blocks.len() < BLOCKS_MOST {
-            self.blocks.entry(pba).or_default();
-        }
-        assert!(self.blocks.len() <= BLOCKS_MOST, "{} blocks are awaited", self.blocks.len());
-    }
-
     /// A block that may be awaited is this one of the volume.
     pub(in crate::log) fn identify(&mut self, pba: Pba, lba: Lba) {
         if let Some(block) = self.blocks.get_mut(&pba) {
-            *block = Some(lba);
+            block.lba = Some(lba);
         }
     }
 
@@ -47,11 +47,31 @@ impl AwaitedBlocks {
 }
 
 impl State {
+    /// A block can be neither read nor reconstructed before a member returns.
+    pub(in crate::log) fn note_awaited_at(&mut self, place: BlockPlace) {
+        let pba = self.space.pba(place);
+        let segment = self.segments[place.slot].id;
+        if self.awaited.blocks.get(&pba).is_some_and(|known| known.segment == segment) {
+            return;
+        }
+        self.awaited.blocks.remove(&pba);
+        if self.awaited.blocks.len() >= BLOCKS_MOST {
+            let mut blocks = std::mem::take(&mut self.awaited.blocks);
+            blocks.retain(|pba, block| self.still_awaits(*pba, *block));
+            self.awaited.blocks = blocks;
+        }
+        if self.awaited.blocks.len() < BLOCKS_MOST {
+            self.awaited.blocks.insert(pba, AwaitedBlock { segment, lba: None });
+        }
+        let known = self.awaited.blocks.len();
+        assert!(known <= BLOCKS_MOST, "{known} blocks are awaited");
+    }
+
     /// A listed block can be neither read nor reconstructed before a member returns.
     pub(in crate::log) fn note_awaited(&mut self, (place, entry): &ListedBlock) {
         if entry.kind == EntryKind::Data {
             let pba = self.space.pba(*place);
-            self.awaited.note(pba);
+            self.note_awaited_at(*place);
             self.awaited.identify(pba, entry.lba);
         }
     }
@@ -59,19 +79,31 @@ impl State {
     /// The ranges of the volume that cannot be read before a member returns, except blocks that
     /// were written since.
     pub(in crate::log) fn awaited_ranges(&self) -> Vec<LostStatus> {
-        let known = self.awaited.blocks.iter().filter_map(|(pba, lba)| Some((*pba, (*lba)?)));
-        let volume = self.array.config.log().volume_blocks;
-        let is_there = |(pba, lba): &(Pba, Lba)| {
-            lba.0 < volume
-                && match self.mapping.index.get(*lba) {
-                    Some(now) => now == *pba,
-                    None => !self.mapping.has_whole_index(),
-                }
-        };
-        let mut lbas: Vec<_> = known.filter(is_there).map(|(_, lba)| lba.0).collect();
+        let known = self.awaited.blocks.iter();
+        let known = known.filter(|(pba, block)| self.still_awaits(**pba, **block));
+        let mut lbas: Vec<_> = known.filter_map(|(_, block)| Some(block.lba?.0)).collect();
         lbas.sort_unstable();
         lbas.dedup();
         let runs = lbas.chunk_by(|one, next| one + 1 == *next);
         runs.map(|run| LostStatus { lba: run[0], blocks: run.len() as u64 }).collect()
+    }
+
+    /// The segments of blocks that may wait for a member.
+    pub(in crate::log) fn awaited_segments(&self) -> BTreeSet<SegmentSlot> {
+        let known = self.awaited.blocks.iter();
+        let known = known.filter(|(pba, block)| self.still_awaits(**pba, **block));
+        known.map(|(pba, _)| self.space.place(*pba).slot).collect()
+    }
+
+    /// Whether a block is still in its place, as far as the index in memory tells.
+    fn still_awaits(&self, pba: Pba, block: AwaitedBlock) -> bool {
+        let volume = self.array.config.log().volume_blocks;
+        let segment = self.segments.get(self.space.place(pba).slot);
+        let is_mapped = |lba: Lba| match self.mapping.index.get(lba) {
+            Some(now) => now == pba,
+            None => !self.mapping.has_whole_index(),
+        };
+        segment.is_some_and(|segment| segment.id == block.segment && segment.is_closed())
+            && block.lba.is_none_or(|lba| lba.0 < volume && is_mapped(lba))
     }
 }

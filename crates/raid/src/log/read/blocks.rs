@@ -378,8 +378,7 @@ fn count_repair(
         (None, Outlook::Open) => None,
     };
     if fate == Some(Fate::Found) {
-        let pba = state.space.pba(place);
-        state.awaited.note(pba);
+        state.note_awaited_at(place);
     }
     if let Some(fate) = fate.filter(|_| !failed_drive) {
         let block = DamagedBlock {

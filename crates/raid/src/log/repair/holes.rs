@@ -33,7 +33,9 @@ pub(super) fn note_hole(core: &Core, hole: Hole, entry: Option<&IndexEntry>) {
     let offset = state.segments[place.slot].geometry.offset_of(place.block);
     let hole = DamagedBlock { column: place.column, offset, is_readable: false };
     state.count_damage(place.slot, hole, if is_lost { Fate::Lost } else { Fate::Found });
-    if !awaits_member {
+    if awaits_member {
+        mapped.inspect(|entry| state.note_awaited(&(place, **entry)));
+    } else {
         state.segments[place.slot].mark_damaged();
         mapped.inspect(|entry| {
             state.array.lost.lose(entry.lba);
