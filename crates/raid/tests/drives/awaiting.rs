@@ -275,6 +275,31 @@ fn blocks_that_cannot_be_read_for_now_leave_a_trace() {
     });
 }
 
+/// A drive that returned while a segment was relocated lost its column of it, and with it what only
+/// that column could restore.
+#[test]
+fn a_drive_that_returns_during_a_relocation_brings_its_blocks() {
+    let array = array(3, 1, false);
+    live(&array, async |volume, _, handle| {
+        put_all(volume, BLOCKS, 1).await;
+        volume.fail(0).await.unwrap();
+        rot(volume, &array, 1, 1);
+        rot_header(volume, &array, 2);
+        let slow = Selector::next(CommandKind::Read).always();
+        array.drives[1].inject(slow, FaultAction::Slow(Nanos::from_millis(500)));
+        let scrub = volume.clone();
+        let scrub = handle.spawn("scrub", async move { scrub.scrub().await.unwrap() });
+        while volume.status().members[2].errors.repaired == 0 {
+            handle.sleep(Nanos::from_millis(1)).await;
+        }
+        bring_back(volume, &array, handle, 0).await;
+        let report = scrub.await;
+        assert_eq!(report.unrepairable, 0, "{report:?}");
+        assert_holds(volume, BLOCKS, 1).await;
+        assert_none_lost(volume);
+    });
+}
+
 /// Another drive is in the slot: what waited is found lost without a read or a scrub.
 #[test]
 fn blocks_that_nothing_can_bring_back_are_listed_at_once() {

@@ -45,7 +45,7 @@ use crate::log::members::replace::{await_former, check, check_kept, check_zones}
 use crate::log::recover::find::segments::{ends_column, header_of};
 use crate::log::recover::records::{DriveRecords, read_records};
 use crate::log::segment::spans::has_known_order;
-use crate::log::segment::table::{ColumnZone, Phase, Segment};
+use crate::log::segment::table::{ColumnZone, Phase, Segment, Work};
 use crate::scheme::Column;
 
 /// Zones of the drive that are examined at a time.
@@ -192,13 +192,19 @@ async fn look(
     whole.then_some((ColumnZone { zone: info.zone, resets: info.resets }, header))
 }
 
+/// Whether its blocks are being relocated. It is not freed before that has ended. Some of its blocks
+/// may be on the returning drive only.
+fn is_relocated(segment: &Segment) -> bool {
+    matches!(segment.life.work(), Work::Relocation { .. })
+}
+
 /// The complete segment that lacks the column of this header.
 fn find(state: &State, column: Column, header: &SegmentHeader) -> Option<SegmentSlot> {
     let lacks = |segment: &Segment| {
         segment.id == header.segment
             && segment.generation == header.generation
             && segment.phase() == Phase::Sealed
-            && !segment.is_busy()
+            && !(segment.is_busy() && !is_relocated(segment))
             && segment.lacks(column)
     };
     state.segments.iter().find(|(_, segment)| lacks(segment)).map(|(slot, _)| slot)

@@ -72,7 +72,7 @@ fn of_drive(core: &Core, drive: &RamDrive) -> (SegmentSlot, ZoneId) {
     found.find_map(|(slot, segment)| Some((slot, is_one(segment)?))).expect("a column is kept")
 }
 
-/// A zone was reset while its segment was being moved, and joined all the same if the segment was
+/// A zone was reset while its segment was being freed, and joined all the same if the segment was
 /// idle again by then: a blank column counted.
 #[test]
 fn a_column_that_was_reset_is_not_kept_though_its_segment_lives_on() {
@@ -96,8 +96,7 @@ fn a_column_that_was_reset_is_not_kept_though_its_segment_lives_on() {
             // Its zones have been read, and one is being reset.
             handle.sleep(Nanos::from_secs(1)).await;
             let (slot, zone) = of_drive(core, back);
-            let work =
-                Work::Relocation { valid_before: core.state.borrow().segments[slot].valid() };
+            let work = Work::Reset;
             core.state.borrow_mut().segments[slot].life.claim(work);
             while back.zone(zone).state != ZoneState::Empty {
                 handle.sleep(Nanos::from_micros(1)).await;
