@@ -167,6 +167,11 @@ fn count_damaged(core: &Core, plan: &Plan, gathered: &Gathered, intact: &[(Role,
     let mut state = core.state.borrow_mut();
     for source in damaged {
         let spot = plan.spot(source);
+        // The drive may have been lost or replaced meanwhile.
+        let zone = state.segments[plan.place.slot].zones[source.column.index()];
+        if zone.is_none_or(|zone| zone.zone != source.zone) {
+            continue;
+        }
         let is_readable = gathered.get(spot).is_some_and(|read| read.is_ok());
         let block = DamagedBlock { column: source.column, offset: spot.at.offset, is_readable };
         state.count_damage(plan.place.slot, block, Fate::Found);
@@ -182,7 +187,9 @@ pub(in crate::log) async fn may_yet_return(core: &Rc<Core>, place: BlockPlace) -
     let Some(plan) = plan else { return false };
     let gathered = gather(core, plan.spots().collect()).await;
     let intact = intact_sources(core, &plan, &gathered, true).len();
-    core.device(place.column).is_none() || may_return(core, &plan, intact)
+    // A drive in service that has said nothing may have its block too.
+    let silent = plan.spots().filter(|spot| !gathered.are_answers([*spot])).count();
+    core.device(place.column).is_none() || may_return(core, &plan, intact + silent)
 }
 
 /// Whether drives that are out of service may return with enough to reconstruct a block, together

@@ -28,14 +28,22 @@ pub(super) fn leave_damage(core: &Core, listed: ListedBlock, block: DamagedBlock
     true
 }
 
-/// Whether a stripe with damage, of which some columns are intact, can be restored only with those
-/// of members that are out of service. They keep their columns of complete segments.
-pub(super) fn awaits_member(state: &State, slot: SegmentSlot, intact: ColumnSet) -> bool {
+/// Whether a damaged block of a column can be restored from the intact columns of its stripe only
+/// together with those of members that are out of service. They keep their columns of complete
+/// segments.
+pub(super) fn awaits_member(
+    state: &State,
+    slot: SegmentSlot,
+    column: Column,
+    intact: ColumnSet,
+) -> bool {
     let segment = &state.segments[slot];
     let scheme = segment.geometry.scheme();
     let is_out = |column: &Column| state.array.members[column.index()].device.is_none();
     let with_those = intact.union(scheme.iter().filter(is_out).collect());
-    segment.phase() == Phase::Sealed
-        && !scheme.is_readable_from(intact)
-        && scheme.is_readable_from(with_those)
+    let restores = |columns: ColumnSet| {
+        let sources = scheme.sources_of(column).filter(|source| columns.contains(*source));
+        sources.count() >= scheme.sources_needed()
+    };
+    segment.phase() == Phase::Sealed && !restores(intact) && restores(with_those)
 }

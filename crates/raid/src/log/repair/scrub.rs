@@ -477,7 +477,7 @@ async fn scrub_group(
         found[at].iter().flatten().map(|(_, _, oob)| oob.column).collect()
     };
     for (at, listed, block) in damaged {
-        let awaits = awaits_member(&core.state.borrow(), slot, intact(at));
+        let awaits = awaits_member(&core.state.borrow(), slot, block.column, intact(at));
         if !awaits {
             count_damage(core, slot, block.column, vec![block], report);
         } else if leave_damage(core, listed, block) {
