@@ -78,11 +78,13 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot, must_empty: boo
             return false;
         }
     }
-    // Mapping blocks are accounted for; no summary lists the other remaining blocks.
-    let unlisted = {
+    // Mapping blocks are accounted for; no summary lists the other remaining blocks. It may have
+    // turned out meanwhile that the lists are not whole.
+    let (leaves, unlisted) = {
         let state = core.state.borrow();
         let segment = &state.segments[slot];
-        segment.valid() > segment.pages_away() && !(leaves && segment.awaits_member)
+        let leaves = leaves && !segment.has_no_summary();
+        (leaves, segment.valid() > segment.pages_away() && !(leaves && segment.awaits_member))
     };
     !unlisted || move_unlisted(core, slot, leaves).await
 }
@@ -316,7 +318,8 @@ impl Mover {
         let out = out_of_service(&self.core);
         let mut found = read_for_good(&self.core, &places).await;
         assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
-        if self.leaves && found.iter().any(Option::is_none) {
+        let leaves = self.leaves && !self.core.state.borrow().segments[self.slot].has_no_summary();
+        if leaves && found.iter().any(Option::is_none) {
             (batch, found) = leave_awaited(&self.core, out, batch, found).await;
             places.truncate(batch.len());
         }

@@ -146,9 +146,8 @@ impl State {
             return None;
         }
         let fit = segments().filter(|(_, segment)| segment.valid() <= room);
-        let rank = |(slot, segment): &(SegmentSlot, &Segment)| {
-            (segment.awaits_member, segment.valid(), *slot)
-        };
+        let rank =
+            |(slot, segment): &(SegmentSlot, &Segment)| (segment.waits(), segment.valid(), *slot);
         fit.min_by_key(rank).map(|(slot, _)| slot)
     }
 

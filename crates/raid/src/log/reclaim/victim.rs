@@ -54,7 +54,7 @@ impl State {
     fn may_yield_soon(&self) -> bool {
         let is_held = |segment: &Segment| {
             let is_taken = segment.is_busy() || segment.in_flight() > 0;
-            is_taken && segment.is_closed() && !segment.awaits_member
+            is_taken && segment.is_closed() && !segment.waits()
         };
         let yields = |segment: &Segment| {
             is_held(segment) && self.writes.gains(segment) && self.frees_what_is_scarce(segment)
@@ -82,7 +82,7 @@ impl State {
             .filter(|(_, s)| s.may_be_moved() && worth_it(s) && self.frees_what_is_scarce(s));
         let scarce = self.free_segments() <= self.reserve_for(StreamKind::User);
         let (waiting, candidates): (Vec<_>, Vec<_>) =
-            candidates.partition(|(_, segment)| segment.awaits_member);
+            candidates.partition(|(_, segment)| segment.waits());
         let is_last_resort = need == Need::Segments
             && scarce
             && candidates.is_empty()

@@ -45,5 +45,6 @@ pub(super) fn awaits_member(
         let sources = scheme.sources_of(column).filter(|source| columns.contains(*source));
         sources.count() >= scheme.sources_needed()
     };
-    segment.phase() == Phase::Sealed && !restores(intact) && restores(with_those)
+    let may_wait = segment.phase() == Phase::Sealed && !segment.has_no_summary();
+    may_wait && !restores(intact) && restores(with_those)
 }

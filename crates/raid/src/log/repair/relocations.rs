@@ -23,7 +23,7 @@ pub(super) async fn relocations_ended(
     let is_under_way = |segment: &Segment| {
         let has_blocks = segment.valid() > 0 && !segment.retained_for_restart;
         let is_to_go = segment.is_damaged() || segment.phase() == Phase::Leftover && has_blocks;
-        segment.id < end && is_to_go && !segment.awaits_member
+        segment.id < end && is_to_go && !segment.waits()
     };
     while core.state.borrow().segments.iter().any(|(_, segment)| is_under_way(segment)) {
         if check_going_on(core).is_err() || core.state.borrow().mapping.has_lost_page() {

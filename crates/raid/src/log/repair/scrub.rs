@@ -167,9 +167,8 @@ pub(in crate::log) async fn scrub(core: &Rc<Core>) -> Result<ScrubReport, StopRe
         let dead = state.segments.iter().filter(|(_, segment)| segment.phase() == Phase::Dead);
         dead.map(|(_, segment)| segment.id).collect()
     };
-    let to_go = |segment: &Segment| {
-        segment.is_damaged() && !segment.awaits_member || dying.contains(&segment.id)
-    };
+    let to_go =
+        |segment: &Segment| segment.is_damaged() && !segment.waits() || dying.contains(&segment.id);
     while core.state.borrow().segments.iter().any(|(_, segment)| to_go(segment)) {
         check_going_on(core)?;
         close_open_segments(&mut core.state.borrow_mut(), Segment::is_damaged);

@@ -209,7 +209,14 @@ impl Segment {
 
     /// Whether it has to be relocated at any cost, and no task works on it.
     pub(super) fn must_be_moved(&self) -> bool {
-        self.may_be_moved() && self.is_to_go() && !self.awaits_member
+        self.may_be_moved() && self.is_to_go() && !self.waits()
+    }
+
+    /// Whether it waits for a member that is out of service. Without a whole list of its blocks it
+    /// must not: a start without it would take older versions for the newest.
+    #[must_use]
+    pub(in crate::log) fn waits(&self) -> bool {
+        self.awaits_member && !self.has_no_summary()
     }
 
     /// Whether it is relocated at any cost.
