@@ -3,6 +3,8 @@
 //! A service cannot note what happens in the engine, such as a drive that a write has evicted. The
 //! status has all of it, in one form for all kinds of volumes.
 
+mod awaited;
+
 use std::collections::VecDeque;
 
 use zoneweave_raid::log::MemberHealth;
@@ -10,8 +12,9 @@ use zoneweave_runtime::Nanos;
 use zoneweave_zoned::BLOCK_BYTES;
 
 use super::{Place, What};
+use crate::events::changes::awaited::Awaited;
 use crate::job::{Job, JobKind};
-use crate::status::{ArrayStatus, BlockVolumeStatus, Health, LostRange, MemberIo, MemberStatus};
+use crate::status::{ArrayStatus, BlockVolumeStatus, Health, MemberIo, MemberStatus};
 
 /// Shares of the volume, in percent, from which on its space is told.
 const STEPS: [u8; 4] = [80, 90, 95, 99];
@@ -40,8 +43,7 @@ pub(crate) struct Changes {
     rebuild: Quarter,
     space: Option<usize>,
     reclaim: Reclaim,
-    /// Ranges that wait for a drive, by their first byte.
-    awaited: Vec<LostRange>,
+    awaited: Awaited,
 }
 
 impl Changes {
@@ -57,7 +59,7 @@ impl Changes {
             let (why, action) = (status.why.clone(), status.action.clone());
             news.push(What::Health { from: before, to: status.health, why, action });
         }
-        news.extend(self.look_for_awaited(status));
+        news.extend(self.awaited.look(status));
         let Some(server) = &status.server else { return news };
         news.extend(self.rebuild.look(JobKind::Rebuild, server.rebuild));
         news.extend(self.scrub.look(JobKind::Scrub, server.scrub));
@@ -80,22 +82,6 @@ impl Changes {
             news.push(What::DriveStale { place, segments: member.segments_absent_at_start });
         }
         self.stale = members.iter().filter(is_stale).map(|member| member.slot).collect();
-    }
-
-    /// Told when ranges appear that were not told, and not for each block that one grows by.
-    fn look_for_awaited(&mut self, status: &ArrayStatus) -> Option<What> {
-        let now = &status.awaited.ranges;
-        let overlaps = |one: &LostRange, other: &LostRange| {
-            one.offset_bytes <= other.offset_bytes + other.size_bytes
-                && other.offset_bytes <= one.offset_bytes + one.size_bytes
-        };
-        let is_told = |range: &LostRange| self.awaited.iter().any(|told| overlaps(told, range));
-        let is_news = now.iter().any(|range| !is_told(range));
-        self.awaited.clone_from(now);
-        let out = |member: &&MemberStatus| !member.state.is_in_service();
-        let slots: Vec<_> = status.members.iter().filter(out).map(|member| member.slot).collect();
-        let size = now.iter().map(|range| range.size_bytes).sum();
-        (is_news && !slots.is_empty()).then_some(What::Awaited { bytes: size, slots })
     }
 
     fn look_at_members(&mut self, members: &[MemberStatus], news: &mut Vec<What>) {

@@ -313,7 +313,7 @@ fn blocks_that_nothing_can_bring_back_are_listed_at_once() {
         assert_none_lost(volume);
         let new = attach(&new_drive(&shape, &mut Random::new(46)), handle);
         volume.replace(0, new, MemberUuid(uuid(9, 1))).await.unwrap();
-        while awaited(volume) != [] || volume.status().lost.is_empty() {
+        while !awaited(volume).is_empty() || volume.status().lost.is_empty() {
             handle.sleep(Nanos::from_millis(1)).await;
         }
         let blocks = |range: LostStatus| range.lba..range.lba + range.blocks;

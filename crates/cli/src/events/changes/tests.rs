@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::events::Level;
+use crate::status::LostRange;
 use crate::status::examples::healthy;
 
 fn texts(news: &[What]) -> Vec<String> {

@@ -21,7 +21,7 @@ use crate::log::format::{SealRecord, SegmentId, Sequence, StreamKind};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
 use crate::log::index::remap::{Move, Moved};
-use crate::log::read::awaited::AwaitedBlocks;
+use crate::log::read::awaited_blocks::AwaitedBlocks;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::segment::registry::Registry;
 use crate::log::segment::table::{Phase, SegmentTable};

@@ -1,50 +1,22 @@
 //! Blocks of the volume that cannot be read before a member returns.
 //!
-//! They are not lost, so they are on no list of lost blocks. An operator has to know of them all the
-//! same: an error that only a client has seen leaves no trace. They are known in memory alone, as a
-//! read, a scrub or a relocation meets them again.
+//! They are not lost, so they are on no list of lost blocks. An operator has to know of them all
+//! the same: an error that only a client has seen leaves no trace. They are known in memory alone,
+//! as a read, a scrub or a relocation meets them again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use zoneweave_zoned::Lba;
 
 use crate::array::format::faults::LostStatus;
 use crate::log::engine::address::{BlockPlace, Pba, SegmentSlot};
 use crate::log::engine::state::State;
-use crate::log::format::{EntryKind, SegmentId};
+use crate::log::format::EntryKind;
+use crate::log::read::awaited_blocks::AwaitedBlock;
 use crate::log::segment::scan::ListedBlock;
 
 /// Most blocks that are remembered: some 100 KiB of memory. Beyond it, the newest ones are not.
 const BLOCKS_MOST: usize = 2048;
-
-/// Blocks that only members out of service can give.
-#[derive(Debug, Default)]
-pub(in crate::log) struct AwaitedBlocks {
-    blocks: BTreeMap<Pba, AwaitedBlock>,
-}
-
-/// What is known of a block besides its address on media.
-#[derive(Clone, Copy, Debug)]
-struct AwaitedBlock {
-    /// Its segment: the address may have another one since.
-    segment: SegmentId,
-    /// The block of the volume, once that is known.
-    lba: Option<Lba>,
-}
-
-impl AwaitedBlocks {
-    /// A block that may be awaited is this one of the volume.
-    pub(in crate::log) fn identify(&mut self, pba: Pba, lba: Lba) {
-        if let Some(block) = self.blocks.get_mut(&pba) {
-            block.lba = Some(lba);
-        }
-    }
-
-    /// A drive has joined: whatever is still missing is met again.
-    pub(in crate::log) fn forget(&mut self) {
-        self.blocks.clear();
-    }
-}
 
 impl State {
     /// A block can be neither read nor reconstructed before a member returns.

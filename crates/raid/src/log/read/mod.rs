@@ -7,12 +7,13 @@
 //!    the reads and resets in flight.
 //! 5. `reconstruct` computes blocks from the other chunks of their stripes.
 //! 6. `retry` repeats reads whose failure would lose data. `awaited` remembers blocks that only an
-//!    absent member can give.
+//!    absent member can give, in `awaited_blocks`.
 //!
 //! Invariant: a returned block passed its checksum, which covers the array, the address and the
 //! version.
 
-pub(in crate::log) mod awaited;
+mod awaited;
+pub(in crate::log) mod awaited_blocks;
 pub(in crate::log) mod batch;
 pub(in crate::log) mod blocks;
 pub(in crate::log) mod range;

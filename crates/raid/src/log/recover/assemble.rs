@@ -29,7 +29,7 @@ use crate::log::format::{
 use crate::log::index::cache::{IndexLimit, Offload};
 use crate::log::index::checkpoint::Checkpoints;
 use crate::log::index::mapping::Mapping;
-use crate::log::read::awaited::AwaitedBlocks;
+use crate::log::read::awaited_blocks::AwaitedBlocks;
 use crate::log::reclaim::state::Reclaim;
 use crate::log::recover::{OpenError, OpenOptions};
 use crate::log::segment::dead::Deaths;

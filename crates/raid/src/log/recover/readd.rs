@@ -192,8 +192,8 @@ async fn look(
     whole.then_some((ColumnZone { zone: info.zone, resets: info.resets }, header))
 }
 
-/// Whether its blocks are being relocated. It is not freed before that has ended. Some of its blocks
-/// may be on the returning drive only.
+/// Whether its blocks are being relocated. It is not freed before that has ended. Some of its
+/// blocks may be on the returning drive only.
 fn is_relocated(segment: &Segment) -> bool {
     matches!(segment.life.work(), Work::Relocation { .. })
 }
@@ -204,7 +204,7 @@ fn find(state: &State, column: Column, header: &SegmentHeader) -> Option<Segment
         segment.id == header.segment
             && segment.generation == header.generation
             && segment.phase() == Phase::Sealed
-            && !(segment.is_busy() && !is_relocated(segment))
+            && (!segment.is_busy() || is_relocated(segment))
             && segment.lacks(column)
     };
     state.segments.iter().find(|(_, segment)| lacks(segment)).map(|(slot, _)| slot)

@@ -369,8 +369,8 @@ fn begin_batch(
     })
 }
 
-/// Reconstructs consecutive chunk blocks of a column for its new drive, with their metadata. Returns
-/// the holes among them too.
+/// Reconstructs consecutive chunk blocks of a column for its new drive, with their metadata.
+/// Returns the holes among them too.
 async fn rebuild_blocks(
     core: &Rc<Core>,
     device: &Rc<dyn ZonedDevice>,
