@@ -29,7 +29,8 @@ use zoneweave_zoned::{BlockError, Lba, Status, ZoneId};
 use crate::exit::Exit;
 use crate::format;
 use crate::status::shard::ShardStatus;
-use advice::{rest_advice, zone_advice};
+pub(crate) use advice::LeftOut;
+use advice::{also, make_usable, rest_advice, zone_advice};
 pub(crate) use lifecycle::LifecycleError;
 pub(crate) use members::NewMemberError;
 
@@ -170,18 +171,15 @@ pub(crate) enum CliError {
     #[error("none of the drives could be opened: {first}")]
     NoDrives { first: DriveError },
     #[error(
-        "{error}; the array was not started and nothing was changed: make the drive usable, or serve the \
-         array without it, and the first write takes it out of service: `zoneweave serve` with --without {}",
-        format::word(label)
+        "{error}{}; the array was not started and nothing was changed: {}",
+        also(others),
+        make_usable(left_out)
     )]
-    Unopened { label: String, error: DriveError },
+    Unopened { error: DriveError, others: Vec<String>, left_out: Box<LeftOut> },
     #[error(
-        "{label} cannot be read: {status}; the array was not started and nothing was changed: make the \
-         drive usable, or serve the array without it, and the first write takes it out of service: \
-         `zoneweave serve` with --without {}",
-        format::word(label)
+        "{}; the array was not started and nothing was changed: {}", problems.join("; "), make_usable(left_out)
     )]
-    Unreadable { label: String, status: Status },
+    Unreadable { problems: Vec<String>, left_out: LeftOut },
     #[error(
         "this process may open {limit} files, which leaves {left} for clients and {needed} are \
          needed: raise the limit, e.g. with `ulimit -n 1024` (LimitNOFILE= of a unit)"

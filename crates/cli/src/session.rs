@@ -13,7 +13,7 @@ use zoneweave_zoned::{BlockDevice, OobKind, ZonedDevice};
 
 use crate::drives::identity::DriveIdentity;
 use crate::drives::paths::same_file;
-use crate::error::CliError;
+use crate::error::{CliError, NewMemberError};
 
 /// The ring and executor of a thread.
 pub(crate) struct Session {
@@ -149,23 +149,50 @@ impl Session {
     /// Opens every drive.
     ///
     /// # Errors
-    /// If one cannot be opened, or is named twice.
+    /// All that cannot be opened; or one that is in use, or is named twice.
     pub(crate) fn open_all(
         &self,
         paths: &[PathBuf],
         access: Access,
     ) -> Result<Vec<NamedDrive>, CliError> {
-        refuse_unprintable(paths)?;
-        refuse_twice(paths)?;
-        let drives = paths.iter().map(|path| Ok(self.open(path, access)?));
-        let drives: Vec<NamedDrive> = drives.collect::<Result<_, CliError>>()?;
-        refuse_two_ways(&drives, paths)?;
+        let mut drives = self.open_each(paths, access)?;
+        if drives.unopened.is_empty() {
+            return Ok(drives.opened);
+        }
+        let error: CliError = drives.unopened.remove(0).error.into();
+        let others = drives.unopened.iter().map(|unopened| unopened.error.to_string());
+        let others: Vec<_> = others.collect();
+        match others.is_empty() {
+            true => Err(error),
+            false => Err(NewMemberError::Several { error: Box::new(error), others }.into()),
+        }
+    }
+
+    /// Opens the drives that can be opened, each by one path.
+    ///
+    /// # Errors
+    /// If one is in use, or is named twice.
+    pub(crate) fn open_each(&self, paths: &[PathBuf], access: Access) -> Result<Drives, CliError> {
+        let drives = try_open(paths, |path| self.open(path, access))?;
+        refuse_two_ways(&drives.opened)?;
         Ok(drives)
     }
 }
 
-/// Opens the drives that can be opened.
+/// Opens the drives that can be opened; at least one.
 fn open_some(
+    paths: &[PathBuf],
+    open: impl FnMut(&Path) -> Result<NamedDrive, DriveError>,
+) -> Result<Drives, CliError> {
+    let mut drives = try_open(paths, open)?;
+    if drives.opened.is_empty() && !drives.unopened.is_empty() {
+        return Err(CliError::NoDrives { first: drives.unopened.swap_remove(0).error });
+    }
+    Ok(drives)
+}
+
+/// Opens the drives that can be opened.
+fn try_open(
     paths: &[PathBuf],
     mut open: impl FnMut(&Path) -> Result<NamedDrive, DriveError>,
 ) -> Result<Drives, CliError> {
@@ -180,9 +207,6 @@ fn open_some(
                 drives.unopened.push(Unopened { label: path.display().to_string(), error });
             }
         }
-    }
-    if drives.opened.is_empty() && !drives.unopened.is_empty() {
-        return Err(CliError::NoDrives { first: drives.unopened.swap_remove(0).error });
     }
     Ok(drives)
 }
@@ -218,14 +242,15 @@ pub(crate) fn refuse_twice(paths: &[PathBuf]) -> Result<(), CliError> {
 }
 
 /// Refuses a real drive given by two paths, e.g. over two controllers.
-fn refuse_two_ways(drives: &[NamedDrive], paths: &[PathBuf]) -> Result<(), CliError> {
+fn refuse_two_ways(drives: &[NamedDrive]) -> Result<(), CliError> {
     // Drives in files may be copies with the same UUID.
     let real = |at: usize| Some(&drives[at].drive).filter(|drive| drive.is_real());
     let uuid = |at: usize| real(at).map(|drive| drive.uuid()).filter(|uuid| *uuid != [0; 16]);
     let same =
         |at: usize| uuid(at).is_some_and(|own| (0..at).any(|other| uuid(other) == Some(own)));
     let twice = (1..drives.len()).find(|at| same(*at));
-    twice.map_or(Ok(()), |at| Err(CliError::GivenTwice { path: paths[at].clone() }))
+    let given = |at: usize| CliError::GivenTwice { path: PathBuf::from(&drives[at].label) };
+    twice.map_or(Ok(()), |at| Err(given(at)))
 }
 
 /// Refuses a block device if the character device of the drive gives access to metadata.

@@ -1,5 +1,7 @@
 //! Finds the server of an array, or starts the array in this process.
 
+mod unusable;
+
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -22,12 +24,13 @@ use crate::error::CliError;
 use crate::job::Job;
 use crate::output::Output;
 use crate::output::progress::Progress;
-use crate::session::{Access, Drives, NamedDrive, Session, Unopened, offer, random_number};
+use crate::session::{Access, Drives, NamedDrive, Session, offer, random_number};
 use crate::shards::refuse_several;
 use crate::status::{ArrayStatus, OtherDrive, describe_drives, inactive_status};
 use crate::wait::{unless, until};
 use crate::writing::{with_presets, with_spares};
 use crate::zoned::refuse_zoned;
+pub(crate) use unusable::{refuse_unopened, refuse_unreadable};
 
 /// Period of progress updates of a job in this process.
 const PROGRESS_PERIOD: Nanos = Nanos::from_millis(100);
@@ -258,12 +261,12 @@ pub(crate) fn prepare(
 ) -> Result<Prepared, CliError> {
     let mut drives = session.open_some(paths, Access::Exclusive)?;
     if unusable == Unusable::Refuse {
-        refuse_unopened(&mut drives)?;
+        refuse_unopened(session, &mut drives)?;
     }
     let survey = one_array(session.executor.run(survey(offer(&drives.opened))))?;
     refuse_two(&survey)?;
     if unusable == Unusable::Refuse {
-        refuse_unreadable(&survey.drives)?;
+        refuse_unreadable(&survey.drives, survey.refusal.is_none())?;
     }
     let Some(membership) = survey.membership.clone() else {
         refuse_zoned(session, &drives)?;
@@ -296,18 +299,6 @@ pub(crate) fn prepare(
     Ok(Prepared { drives, survey, membership, options })
 }
 
-/// Refuses drives that were given and could not be opened: the reason may pass, and the first write
-/// without them takes them out of service.
-pub(crate) fn refuse_unopened(drives: &mut Drives) -> Result<(), CliError> {
-    match drives.unopened.is_empty() {
-        true => Ok(()),
-        false => {
-            let Unopened { label, error } = drives.unopened.swap_remove(0);
-            Err(CliError::Unopened { label, error })
-        }
-    }
-}
-
 /// Refuses members in files on a full file system: their first write would fail, and take them out
 /// of service.
 pub(crate) fn refuse_full_disk(
@@ -324,14 +315,6 @@ pub(crate) fn refuse_full_disk(
         }
     }
     Ok(())
-}
-
-pub(crate) fn refuse_unreadable(verdicts: &[DriveVerdict]) -> Result<(), CliError> {
-    let unreadable = verdicts.iter().find_map(|verdict| match verdict.role {
-        DriveRole::Unreadable(status) => Some((verdict.label.clone(), status)),
-        _ => None,
-    });
-    unreadable.map_or(Ok(()), |(label, status)| Err(CliError::Unreadable { label, status }))
 }
 
 /// Answers for clients while an array of these members is assembled.

@@ -8,6 +8,7 @@ use rustix::fs::statvfs;
 use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
 
 use crate::error::NewMemberError;
+use crate::format::bytes;
 use crate::session::NamedDrive;
 
 /// The largest write of an emulated drive, in bytes: with less space than this it may fail.
@@ -16,7 +17,7 @@ pub(crate) const WRITE_BYTES: u64 = 1 << 20;
 /// A file system without space for a drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FullDisk {
-    /// The folder of the drive.
+    /// The folder of the drive's file.
     pub folder: PathBuf,
     /// Bytes that are free.
     pub free: u64,
@@ -31,9 +32,18 @@ pub(crate) fn full_disk(drive: &Path) -> Option<FullDisk> {
     // Some is reserved for root.
     let blocks = if rustix::process::geteuid().is_root() { found.f_bfree } else { found.f_bavail };
     let free = blocks.saturating_mul(found.f_frsize);
-    let folder = drive.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = std::path::absolute(folder.unwrap_or(Path::new("."))).ok()?;
+    // The drive may be a link: the space is needed where its file is.
+    let folder = std::fs::canonicalize(drive).ok()?.parent()?.to_owned();
     (has_holes && free < WRITE_BYTES).then_some(FullDisk { folder, free })
+}
+
+/// Which of some drives has no space for a write, and where.
+pub(crate) fn no_room(drives: &[NamedDrive]) -> Option<String> {
+    drives.iter().find_map(|named| {
+        let FullDisk { folder, free } = full_disk(named.drive.path())?;
+        let (folder, free) = (folder.display(), bytes(free));
+        Some(format!("there is no space left for {}: {folder} has {free} free", named.label))
+    })
 }
 
 /// Checks that a drive which is to become a member has space for its first writes, before anything

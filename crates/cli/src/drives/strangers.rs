@@ -9,16 +9,16 @@ use zoneweave_raid::log::{DriveRole, DriveVerdict};
 use crate::conditions::position_of;
 use crate::error::{CliError, NewMemberError};
 
-/// Refuses the first such drive. Drives beside a whole array are left alone.
+/// Refuses such drives. Drives beside a whole array are left alone.
 ///
 /// # Errors
-/// What it holds, and which slot is missing.
+/// What they hold, and which slot is missing.
 pub(crate) fn refuse_strangers(
     config: &ArrayConfig,
     members: &[MemberEntry],
     verdicts: &[DriveVerdict],
 ) -> Result<(), CliError> {
-    let stranger = verdicts.iter().find_map(|verdict| {
+    let strangers = verdicts.iter().filter_map(|verdict| {
         let holds = match verdict.role {
             DriveRole::Blank => "holds nothing",
             DriveRole::Unknown => "holds data, but no superblock",
@@ -26,14 +26,14 @@ pub(crate) fn refuse_strangers(
             DriveRole::OtherVersion { .. } => "belongs to an array in another format version",
             _ => return None,
         };
-        Some((&verdict.label, holds))
+        Some((verdict.label.clone(), holds.to_owned()))
     });
-    let missing = first_missing(members, verdicts);
-    match stranger.zip(missing) {
+    let strangers: Vec<_> = strangers.collect();
+    let missing = first_missing(members, verdicts).filter(|_| !strangers.is_empty());
+    match missing {
         None => Ok(()),
-        Some(((label, holds), slot)) => {
-            let (label, holds, name) = (label.clone(), holds.to_owned(), config.name.clone());
-            Err(NewMemberError::Stranger { label, holds, name, slot }.into())
+        Some(slot) => {
+            Err(NewMemberError::Strangers { strangers, name: config.name.clone(), slot }.into())
         }
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::advice::{also, without};
 use crate::exit::Exit;
 use crate::format::{self, bytes, word};
 
@@ -17,12 +18,15 @@ pub(crate) enum NewMemberError {
     )]
     NoSpace { label: String, folder: PathBuf, free: u64, needed: u64 },
     #[error(
-        "{label} {holds}, and the drive of slot {slot} of array {name} is missing; the array was not started \
+        "{}, and the drive of slot {slot} of array {name} is missing; the array was not started \
          and nothing was changed: give the right drive (is its file system mounted?), or start without \
-         it, and the first write takes slot {slot} out of service: --without {}",
-        word(label)
+         it, and the first write takes slot {slot} out of service: {}",
+        strangers.iter().map(|(label, holds)| format!("{label} {holds}")).collect::<Vec<_>>().join("; "),
+        without(&strangers.iter().map(|(label, _)| label.clone()).collect::<Vec<_>>())
     )]
-    Stranger { label: String, holds: String, name: String, slot: usize },
+    Strangers { strangers: Vec<(String, String)>, name: String, slot: usize },
+    #[error("{error}{}", also(others))]
+    Several { error: Box<super::CliError>, others: Vec<String> },
     #[error(
         "array {name} has a zoned volume, whose drives cannot be put back: take a drive out with \
          `zoneweave array fail`, and replace it with `zoneweave array replace`, which takes the same drive \
@@ -71,12 +75,14 @@ impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
             Self::NoSpace { .. } => Exit::Failed,
-            Self::Stranger { .. }
+            Self::Strangers { .. }
             | Self::NoReturn { .. }
             | Self::StoreIncomplete { .. }
             | Self::OfOtherSlot { .. }
             | Self::OfSibling { .. } => Exit::Refused,
-            Self::Unopened { error, .. } | Self::Erased { error, .. } => error.exit(),
+            Self::Unopened { error, .. }
+            | Self::Erased { error, .. }
+            | Self::Several { error, .. } => error.exit(),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn inactive_status(drives: &Drives, survey: &Survey) -> Option<ArrayS
         inactive_member(slot, entry, found)
     });
     let members: Vec<_> = members.collect();
-    let named = drives.opened.len() + drives.unopened.len();
+    let named = count_named(drives, &survey.drives, config);
     let losses_left = losses_left(config.scheme, &members);
     let refusal = survey.refusal.as_ref().map(ToString::to_string);
     let stopped = refusal.as_deref();
@@ -153,6 +153,18 @@ pub(super) fn inactive_member(
         segments_lacking: 0,
         segments_absent_at_start: 0,
     }
+}
+
+/// The drives named for an array, among them those in the places of lost ones, but none of another
+/// array.
+pub(super) fn count_named(drives: &Drives, roles: &[DriveVerdict], config: &ArrayConfig) -> usize {
+    let is_of_another = |verdict: &&DriveVerdict| match verdict.role {
+        DriveRole::Foreign { array } => array != config.array,
+        _ => false,
+    };
+    let others = roles.iter().filter(is_of_another).count();
+    assert!(others <= drives.opened.len(), "a verdict for each drive");
+    drives.opened.len() - others + drives.unopened.len()
 }
 
 /// The verdict if too few drives were named, for which a start is refused, and the others may not

@@ -358,7 +358,7 @@ fn unserved(out: &[u8], missing: &[u8], losses_left: usize) -> String {
 }
 
 /// The command that replaces the drive of a slot.
-fn replace(slot: u8) -> String {
+pub(super) fn replace(slot: u8) -> String {
     format!("zoneweave array replace {DRIVES} --slot {slot} --with NEWDRIVE")
 }
 
@@ -372,7 +372,7 @@ fn online(slot: u8) -> String {
     format!("{} ITS_DRIVE", online_with(slot))
 }
 
-fn online_with(slot: u8) -> String {
+pub(super) fn online_with(slot: u8) -> String {
     format!("zoneweave array online {DRIVES} --slot {slot} --with")
 }
 

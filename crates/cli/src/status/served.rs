@@ -5,11 +5,11 @@ use std::rc::Rc;
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::ArrayConfig;
-use zoneweave_raid::log::{self, VolumeStatus};
-use zoneweave_zoned::{BLOCK_BYTES, ZoneInfo};
+use zoneweave_raid::log::{self, MemberHealth, VolumeStatus};
+use zoneweave_zoned::{BLOCK_BYTES, Status, ZoneInfo};
 
 use super::inactive::mode_word;
-use super::judge::{Facts, Rebuild, Verdict, judge};
+use super::judge::{Facts, Rebuild, Verdict, judge, online_with, replace};
 use super::lost::lost_of_status;
 use super::{
     Amplification, ArrayStatus, BlockVolumeStatus, ClassStatus, Counters, HEADER_LOST, Health,
@@ -18,7 +18,8 @@ use super::{
 };
 use crate::drives::failure::with_error;
 use crate::drives::space::full_disk;
-use crate::job::JobStatus;
+use crate::format::word;
+use crate::job::{JobKind, JobPhase, JobStatus};
 
 /// A member's drive, its label and its current zones.
 pub(crate) struct SlotDrive {
@@ -61,10 +62,13 @@ pub(crate) fn served_status(
         let slot = slots.get(usize::from(member.slot)).and_then(Option::as_ref);
         served_member(member, slot)
     });
-    let members: Vec<_> = members.collect();
+    let mut members: Vec<_> = members.collect();
+    let runs = volume.rebuild.is_some() || front_ends.resumes;
+    if !runs {
+        tell_stopped(&mut members, &front_ends.jobs);
+    }
     let losses_left = losses_left(config.scheme, &members).min(volume.losses_left);
     let lost = members.iter().filter_map(|member| member.io).map(|io| io.unrepairable_blocks);
-    let runs = volume.rebuild.is_some() || front_ends.resumes;
     let facts = Facts {
         members: &members,
         losses_left,
@@ -82,6 +86,10 @@ pub(crate) fn served_status(
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
         Health::Failed => free_space(slots).or(action),
+        Health::Degraded => {
+            let jobs = &front_ends.jobs;
+            action.map(|action| for_full(&members, jobs, &action, false).unwrap_or(action))
+        }
         _ => action,
     };
     let status = ArrayStatus {
@@ -160,6 +168,62 @@ pub(super) fn free_space(slots: &[Option<SlotDrive>]) -> Option<String> {
     Some(format!("free some space in {folder}, then restart the server; no drive is lost"))
 }
 
+/// The action where the file of one member had no room, and nothing else is the matter: the drive
+/// is not lost. A new drive that its rebuild has filled is too small, however. A zoned volume takes
+/// no drive back, but rebuilds it in its place.
+pub(super) fn for_full(
+    members: &[MemberStatus],
+    jobs: &[JobStatus],
+    action: &str,
+    is_zoned: bool,
+) -> Option<String> {
+    // Otherwise a spare is on its way, or more is to do.
+    if !action.starts_with("replace the drive") {
+        return None;
+    }
+    let mut bad = members.iter().filter(|member| !member.is_whole());
+    let (member, None) = (bad.next()?, bad.next()) else { return None };
+    let is_full = |reason: &String| reason.starts_with(Status::CapacityExceeded.name());
+    member.reason.as_ref().filter(|reason| !member.state.is_in_service() && is_full(reason))?;
+    let (slot, path) = (member.slot, member.path.as_ref()?);
+    let is_new = |job: &JobStatus| {
+        matches!(job.kind, JobKind::Replace | JobKind::Rebuild) && job.phase == JobPhase::Failed
+    };
+    if last_of(jobs, slot).is_some_and(is_new) {
+        return None;
+    }
+    let free =
+        full_disk(path).map(|full| format!("free some space in {}, then ", full.folder.display()));
+    let free = free.unwrap_or_default();
+    let drive = word(path.display());
+    Some(match is_zoned {
+        true => {
+            let replace = replace(slot).replace("NEWDRIVE", &drive);
+            format!("{free}have the drive of slot {slot} rebuilt: {replace} --yes-destroy")
+        }
+        false => format!(
+            "{free}put the drive of slot {slot} back, which lacks only what was written since: {} {drive}",
+            online_with(slot)
+        ),
+    })
+}
+
+/// Says why rebuilds have stopped, by the newest jobs of their slots. `jobs` has the newest first.
+pub(super) fn tell_stopped(members: &mut [MemberStatus], jobs: &[JobStatus]) {
+    let is_stopped = |member: &&mut MemberStatus| {
+        member.state == MemberHealth::Rebuilding && member.reason.is_none()
+    };
+    for member in members.iter_mut().filter(is_stopped) {
+        let last = last_of(jobs, member.slot).filter(|job| job.phase == JobPhase::Failed);
+        member.reason = last.and_then(|job| job.outcome.clone());
+    }
+}
+
+/// The last job of a slot that has ended; the newest is the first.
+fn last_of(jobs: &[JobStatus], slot: u8) -> Option<&JobStatus> {
+    jobs.iter().find(|job| job.slot == Some(slot) && job.phase.has_ended())
+}
+
 pub(super) fn served_member(member: &log::MemberStatus, slot: Option<&SlotDrive>) -> MemberStatus {
     let zones = slot.and_then(|slot| slot.zones.as_ref());
     let counted = slot.map(|slot| slot.drive.counters()).unwrap_or_default();
@@ -228,5 +292,37 @@ fn counters(counters: &log::Counters) -> Counters {
         degraded_reads: counters.degraded_reads,
         reads_around: counters.reads_around,
         reads_hedged: counters.reads_hedged,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::examples::healthy;
+
+    /// The status only said that the rebuild had stopped.
+    #[test]
+    fn a_rebuild_that_has_stopped_says_why() {
+        let ended = |slot, phase, outcome: &str| JobStatus {
+            slot: Some(slot),
+            outcome: Some(outcome.to_owned()),
+            ..JobStatus::of(JobKind::Rebuild, phase)
+        };
+        let newest = ended(1, JobPhase::Failed, "the drive of slot 0 (d/drive0) is silent");
+        let jobs = [
+            JobStatus { slot: Some(1), ..JobStatus::of(JobKind::Rebuild, JobPhase::Queued) },
+            ended(2, JobPhase::Failed, "of another slot"),
+            newest,
+            ended(1, JobPhase::Failed, "before"),
+        ];
+        let mut members = healthy().members;
+        members[1].state = MemberHealth::Rebuilding;
+        tell_stopped(&mut members, &jobs);
+        let reasons: Vec<_> = members.iter().map(|member| member.reason.as_deref()).collect();
+        let why = Some("the drive of slot 0 (d/drive0) is silent");
+        assert_eq!(reasons, [None, why, None, None]);
+        members[1].reason = None;
+        tell_stopped(&mut members, &[ended(1, JobPhase::Done, "done")]);
+        assert_eq!(members[1].reason, None);
     }
 }

@@ -6,10 +6,10 @@ use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_raid::raizn::{self, OpenError, VolumeStatus, ZoneCounts};
 use zoneweave_zoned::{BLOCK_BYTES, Geometry};
 
-use super::inactive::{few_named, inactive_member, no_space};
+use super::inactive::{count_named, few_named, inactive_member, no_space};
 use super::judge::{Facts, Rebuild, Verdict, judge};
 use super::lost::{lost_of_status, lost_on_record};
-use super::served::{FrontEnds, SlotDrive, free_space, served_member};
+use super::served::{FrontEnds, SlotDrive, for_full, free_space, served_member, tell_stopped};
 use super::{
     ArrayStatus, Health, LostRanges, OtherDrive, ScrubEntry, ServerStatus, ShardStatus,
     describe_drives, losses_left,
@@ -64,7 +64,7 @@ pub(crate) fn inactive_zoned_status(found: &Found) -> Result<ArrayStatus, CliErr
         is_zoned: true,
         ..Facts::default()
     };
-    let named = found.drives.opened.len() + found.drives.unopened.len();
+    let named = count_named(&found.drives, &found.survey.drives, config);
     let refusal = match &found.survey.refusal {
         Some(OpenError::Assembly(error)) => Some(error),
         _ => None,
@@ -135,10 +135,13 @@ pub(crate) fn served_zoned_status(
     assert_eq!(volume.members.len(), slots.len(), "a place for each member's drive");
     let members = volume.members.iter().zip(slots);
     let members = members.map(|(member, slot)| served_member(&as_member(member), slot.as_ref()));
-    let members: Vec<_> = members.collect();
+    let mut members: Vec<_> = members.collect();
+    let runs = volume.rebuild.is_some() || front_ends.resumes;
+    if !runs {
+        tell_stopped(&mut members, &front_ends.jobs);
+    }
     let losses_left = losses_left(config.scheme, &members);
     let lost = members.iter().filter_map(|member| member.io).map(|io| io.unrepairable_blocks);
-    let runs = volume.rebuild.is_some() || front_ends.resumes;
     let facts = Facts {
         members: &members,
         losses_left,
@@ -156,6 +159,10 @@ pub(crate) fn served_zoned_status(
     let Verdict { health, why, action } = judge(&facts);
     let action = match health {
         Health::Failed => free_space(slots).or(action),
+        Health::Degraded => {
+            let jobs = &front_ends.jobs;
+            action.map(|action| for_full(&members, jobs, &action, true).unwrap_or(action))
+        }
         _ => action,
     };
     let zone_bytes = geometry.zone_capacity.data_bytes() as u64;

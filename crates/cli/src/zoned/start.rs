@@ -10,7 +10,7 @@ use crate::control::{Client, socket_of};
 use crate::error::CliError;
 use crate::output::Output;
 use crate::session::{Access, Session, random_number};
-use crate::start::refuse_unopened;
+use crate::start::{refuse_full_disk, refuse_unopened};
 
 /// Starts the volume for a command. Every member in service but `but` must be there.
 ///
@@ -35,7 +35,8 @@ pub(crate) fn start_whole(
         }
         other => other,
     })?;
-    refuse_unopened(&mut drives)?;
+    refuse_unopened(session, &mut drives)?;
+    refuse_full_disk(&found.drives.opened, &found.survey.drives)?;
     let options = OpenOptions { lineage: Lineage(random_number()?), ..OpenOptions::default() };
     let opening = open(&session.handle, offer(&drives.opened), options);
     let (volume, OpenReport { relocated_blocks, .. }) = session.executor.run(opening)?;

@@ -91,7 +91,7 @@ pub(super) fn orders(
     let drives: Vec<_> = drives.iter().chain(members).cloned().collect();
     let mut opened = session.open_some(&drives, Access::Look)?;
     if request.unusable() == Unusable::Refuse {
-        refuse_unopened(&mut opened)?;
+        refuse_unopened(session, &mut opened)?;
     }
     let Some(sharded) = sorted(session, &drives, &opened)? else {
         let order = Order {
@@ -202,7 +202,8 @@ fn refuse_beside(order: &Order, found: &Survey) -> Result<(), CliError> {
         None => Ok(()),
         Some(slot) => {
             let (label, holds, name) = (label.clone(), holds.clone(), record.config.name.clone());
-            Err(NewMemberError::Stranger { label, holds, name, slot }.into())
+            let strangers = vec![(label, holds)];
+            Err(NewMemberError::Strangers { strangers, name, slot }.into())
         }
     }
 }

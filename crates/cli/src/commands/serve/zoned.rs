@@ -214,7 +214,7 @@ fn prepare(
     assert!(!paths.is_empty(), "the start has gathered drives");
     let mut drives = session.open_some(paths, Access::Exclusive)?;
     if request.unusable() == Unusable::Refuse {
-        refuse_unopened(&mut drives)?;
+        refuse_unopened(session, &mut drives)?;
     }
     let mut survey = session.executor.run(survey(offer(&drives.opened)));
     let membership = survey.membership.clone();
@@ -227,7 +227,7 @@ fn prepare(
         return Err(refusal.into());
     }
     if request.unusable() == Unusable::Refuse {
-        refuse_unreadable(verdicts)?;
+        refuse_unreadable(verdicts, true)?;
     }
     let membership = membership.ok_or(CliError::NoArray)?;
     if request.unusable() == Unusable::Refuse && !request.force {

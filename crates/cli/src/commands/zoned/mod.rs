@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use zoneweave_zoned::{Geometry, Status, ZoneAction, ZoneId, ZonedDevice};
 
 use crate::control::{refuse_locked, socket_of};
+use crate::drives::space::no_room;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -83,10 +84,17 @@ impl Target {
         let geometry = found.geometry()?;
         zones.iter().try_for_each(|zone| zone_of(&geometry, *zone).map(drop))?;
         let volume = start_whole(&session, &self.drives, &found, None, output)?;
-        session.executor.run(async {
+        let done = session.executor.run(async {
             let done = work(&volume).await;
             volume.close().await;
             done
+        });
+        // To the volume a drive in a file without room has failed.
+        done.map_err(|error| match error {
+            CliError::Zone { .. } | CliError::ZoneRest { .. } => {
+                error.because_of(no_room(&found.drives.opened))
+            }
+            other => other,
         })
     }
 

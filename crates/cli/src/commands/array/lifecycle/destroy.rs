@@ -73,6 +73,9 @@ pub(crate) fn destroy(request: &Destroy, output: &Output) -> Result<Exit, CliErr
         false => Whole::lock(&session, &paths, histories)?,
     };
     whole.refuse_served()?;
+    for problem in &whole.unopened {
+        output.warning(format_args!("{problem}: this drive keeps what it holds"));
+    }
     if let Some(what) = whole.absent().filter(|_| !request.force && !whole.is_marked()) {
         return Err(LifecycleError::Absent { name: whole.name, what }.into());
     }

@@ -15,8 +15,9 @@ use crate::control::{Client, socket_of};
 use crate::drives::consent::holdings;
 use crate::drives::membership::membership_of;
 use crate::error::{CliError, LifecycleError};
+use crate::exit::Exit;
 use crate::format::slots;
-use crate::session::{Access, NamedDrive, Session, offer};
+use crate::session::{Access, Drives, NamedDrive, Session, offer};
 use crate::zoned;
 
 /// The members of a volume.
@@ -27,6 +28,8 @@ pub(super) struct Whole {
     pub(super) shards: Vec<OneArray>,
     /// Number of its arrays.
     pub(super) of: usize,
+    /// Why drives were left out that could not be opened.
+    pub(super) unopened: Vec<String>,
 }
 
 /// Which histories of an array are accepted.
@@ -63,18 +66,31 @@ impl OneArray {
 }
 
 impl Whole {
-    /// Opens drives, all of which have to be of one volume, or blank.
+    /// Opens drives, all of which have to be of one volume, or blank. Those that are there and
+    /// cannot be opened are left out where any history is accepted.
     ///
     /// # Errors
-    /// If one cannot be opened or read, holds something else, or is a copy of another; or if the
-    /// history of the array that counts cannot be determined.
+    /// If one cannot be opened otherwise, or read, holds something else, or is a copy of another;
+    /// or if the history of the array that counts cannot be determined.
     pub(super) fn open(
         session: &Session,
         paths: &[PathBuf],
         access: Access,
         histories: Histories,
     ) -> Result<Self, CliError> {
-        let drives = session.open_all(paths, access)?;
+        let Drives { opened: drives, unopened } = match histories {
+            Histories::OneThatCounts => {
+                let opened = session.open_all(paths, access)?;
+                Drives { opened, ..Drives::default() }
+            }
+            Histories::Any => session.open_each(paths, access)?,
+        };
+        let unopened: Vec<CliError> = unopened.into_iter().map(|left| left.error.into()).collect();
+        // A path to nothing is a mistake: a drive that is missing need not be named.
+        if let Some(at) = unopened.iter().position(|error| error.exit() == Exit::NotFound) {
+            return Err(unopened.into_iter().nth(at).expect("it was found"));
+        }
+        let unopened: Vec<_> = unopened.iter().map(ToString::to_string).collect();
         let mut of_arrays: BTreeMap<[u8; 16], Vec<NamedDrive>> = BTreeMap::new();
         let (mut first, mut others): (Option<MembershipRecord>, Vec<NamedDrive>) =
             (None, Vec::new());
@@ -98,7 +114,8 @@ impl Whole {
             }
             of_arrays.entry(record.config.array.0).or_default().push(named);
         }
-        let first = first.ok_or(CliError::NoArray)?;
+        let no_array = || CliError::NoArray.because_of(unopened.first().cloned());
+        let first = first.ok_or_else(no_array)?;
         for named in &others {
             if let Some(holds) = session.executor.run(holdings(named))? {
                 let (label, name) = (named.label.clone(), first.config.name.clone());
@@ -112,7 +129,7 @@ impl Whole {
         let name = shards.first().map_or(&first, |array| &array.membership).config.name.clone();
         let uuid = first.config.shard.volume(first.config.array);
         assert!(!shards.is_empty(), "a member was found");
-        Ok(Self { name, uuid, shards, of: first.config.shard.of() })
+        Ok(Self { name, uuid, shards, of: first.config.shard.of(), unopened })
     }
 
     /// As [`Self::open`], of a volume that nobody else has: its drives are locked from now on.
