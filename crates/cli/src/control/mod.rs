@@ -65,6 +65,8 @@ pub(crate) enum Request {
     /// The array's status.
     Status,
     /// The segments: their zones and valid blocks.
+    /// The slots in service whose drives no start would have, by a look at what is on media.
+    LostOnMedia,
     Segments,
     /// The events after that of a number.
     Events {

@@ -181,6 +181,11 @@ impl Service {
             Request::Status => remote_result(&self.status().await),
             Request::Segments => remote_result(&self.volume.segments()),
             Request::Events { after } => {
+            Request::LostOnMedia => {
+                let members = self.volume.status().members;
+                let array = self.config.array;
+                remote_result(&self.slots.lost_on_media(&self.handle, array, &members).await)
+            }
                 self.look();
                 remote_result(&self.events.page(after))
             }
@@ -192,8 +197,7 @@ impl Service {
             }
             Request::Offline { slot, force } => {
                 self.refuse_lost_on_media(slot, force).await?;
-                self.refuse_closing(slot, force).await?;
-                self.take_offline(slot).await?;
+                self.take_offline(slot, force).await?;
                 remote_result(&self.status().await)
             }
             Request::Online { slot, drive } => {

@@ -9,13 +9,15 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use futures_util::future::join_all;
-use zoneweave_raid::log::format::ArrayUuid;
+use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
 use zoneweave_runtime::{Handle, Nanos};
 use zoneweave_zoned::ZonedDeviceExt;
 
 use super::ServedDrive;
+use crate::conditions::refuse_lost_on_media;
 use crate::drives::membership::membership_of;
+use crate::error::CliError;
 use crate::events::Place;
 use crate::session::NamedDrive;
 use crate::status::served::SlotDrive;
@@ -111,7 +113,12 @@ impl Slots {
         assert_eq!(slots.len(), members.len(), "a place for each member's drive");
         // All at once: drives that hang must not hide the state of the others, nor add up.
         let reports = slots.iter_mut().flatten().map(|slot| async {
-            let zones = until(clock.sleep(REPORT_TIME), slot.drive.report()).await;
+            // A header that was just overwritten is told at once, not when a watch finds it.
+            let reported = async {
+                slot.drive.look_at_header().await;
+                slot.drive.report().await
+            };
+            let zones = until(clock.sleep(REPORT_TIME), reported).await;
             slot.zones = zones.and_then(Result::ok);
         });
         join_all(reports).await;
@@ -135,6 +142,19 @@ impl Slots {
         let lost: Vec<_> = join_all(looks).await.into_iter().flatten().collect();
         assert!(lost.len() <= members.len(), "each member is looked at once");
         lost
+    }
+
+    /// Refuses to take the drive of a slot out where too few others would be found by the next
+    /// start.
+    pub(super) async fn refuse_lost(
+        &self,
+        clock: &Handle,
+        config: &ArrayConfig,
+        members: &[MemberStatus],
+        slot: usize,
+    ) -> Result<(), CliError> {
+        let lost = self.lost_on_media(clock, config.array, members).await;
+        Ok(refuse_lost_on_media(config.scheme, members, &lost, slot)?)
     }
 
     /// Why the drive of a member failed; an idle drive fails without any request noticing.

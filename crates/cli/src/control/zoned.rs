@@ -27,7 +27,6 @@ use super::service::remote_result;
 use super::slots::{OPENINGS, Slots, is_any_rebuilding};
 use super::zones::{Shape, ZoneAnswer, ZoneCommand};
 use super::{Answered, Request, Responding, ServedArray, ServedDrive};
-use crate::conditions::refuse_lost_on_media;
 use crate::error::{CliError, NewMemberError};
 use crate::events::log::EventLog;
 use crate::events::{Event, What};
@@ -166,13 +165,16 @@ impl ZonedService {
             Request::Events { after } => {
                 self.look();
                 remote_result(&self.events.page(after))
+            Request::LostOnMedia => {
+                let (array, members) = (self.config.array, self.members());
+                remote_result(&self.slots.lost_on_media(&self.handle, array, &members).await)
+            }
             }
             Request::Fail { slot, force } => {
                 let column = self.column(slot)?;
                 if !force {
-                    let (array, members) = (self.config.array, self.members());
-                    let lost = self.slots.lost_on_media(&self.handle, array, &members).await;
-                    refuse_lost_on_media(self.config.scheme, &members, &lost, slot)?;
+                    let members = self.members();
+                    self.slots.refuse_lost(&self.handle, &self.config, &members, slot).await?;
                 }
                 self.volume.fail(column).await?;
                 self.look();

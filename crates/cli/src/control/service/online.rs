@@ -10,7 +10,7 @@ use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, MemberStatus};
 
 use super::Service;
-use crate::conditions::{explained, refuse_lost_on_media};
+use crate::conditions::explained;
 use crate::error::{CliError, LifecycleError};
 use crate::events::{Place, What};
 use crate::job::JobKind;
@@ -54,27 +54,24 @@ impl Service {
         slot: usize,
         force: bool,
     ) -> Result<(), CliError> {
-        if force {
-            return Ok(());
-        }
         let members = self.volume.status().members;
-        let lost = self.slots.lost_on_media(&self.handle, self.config.array, &members).await;
-        Ok(refuse_lost_on_media(self.config.scheme, &members, &lost, slot)?)
-    }
-
-    /// Refuses to close a drive that would not open again.
-    pub(super) async fn refuse_closing(&self, slot: usize, force: bool) -> Result<(), CliError> {
-        let own = vec![self.member_of(slot)?];
-        let lost = self.slots.lost_on_media(&self.handle, self.config.array, &own).await;
-        match lost.is_empty() || force {
+        match force {
             true => Ok(()),
-            false => Err(LifecycleError::NotOnMedia { slot }.into()),
+            false => self.slots.refuse_lost(&self.handle, &self.config, &members, slot).await,
         }
     }
 
     /// Takes a member out of service, and closes its drive.
-    pub(super) async fn take_offline(&self, slot: usize) -> Result<(), CliError> {
+    ///
+    /// # Errors
+    /// Also if the drive would not open again, unless by force.
+    pub(super) async fn take_offline(&self, slot: usize, force: bool) -> Result<(), CliError> {
         let member = self.member_of(slot)?;
+        let own = std::slice::from_ref(&member);
+        let lost = self.slots.lost_on_media(&self.handle, self.config.array, own).await;
+        if !lost.is_empty() && !force {
+            return Err(LifecycleError::NotOnMedia { slot }.into());
+        }
         let (named, place) = (self.slots.of(&member), self.place(slot));
         self.volume.fail(slot).await?;
         let Some(named) = named else { return Ok(()) };
@@ -82,7 +79,10 @@ impl Service {
         self.slots.forget_member(&member);
         let mut offline = self.offline.borrow_mut();
         offline.retain(|(other, _)| *other != member.uuid);
-        offline.push((member.uuid, named.path));
+        // It cannot be put back otherwise.
+        if lost.is_empty() {
+            offline.push((member.uuid, named.path));
+        }
         Ok(())
     }
 

@@ -151,6 +151,25 @@ impl Server {
         shards.collect()
     }
 
+    /// The slots whose drives no start would have, of each shard in the order of
+    /// [`Self::statuses`]. The server looks at what is on media.
+    ///
+    /// # Errors
+    /// If a server does not answer.
+    pub(super) fn lost_on_media(
+        &self,
+        own: Option<&ArrayStatus>,
+    ) -> Result<Vec<Vec<u8>>, CliError> {
+        let ask = |socket: PathBuf| {
+            let answer = Self { socket }.client()?.ask(&Request::LostOnMedia, |_| {})?;
+            serde_json::from_value(answer).map_err(|error| CliError::System {
+                action: "read the server's answer",
+                error: error.into(),
+            })
+        };
+        self.sockets(own).into_iter().map(ask).collect()
+    }
+
     /// The sockets of all shards.
     fn sockets(&self, status: Option<&ArrayStatus>) -> BTreeSet<PathBuf> {
         let mut sockets = BTreeSet::from([self.socket.clone()]);

@@ -60,7 +60,9 @@ pub(crate) fn stop(request: &Stop, output: &Output) -> Result<Exit, CliError> {
         let shards = server.statuses(status.as_ref())?;
         let shards = shards.ok_or(LifecycleError::NoStatus { name: name.to_owned() })?;
         shards.iter().try_for_each(refuse_used)?;
-        shards.iter().try_for_each(refuse_headless)?;
+        let lost = server.lost_on_media(status.as_ref())?;
+        assert_eq!(lost.len(), shards.len(), "an answer of each shard");
+        shards.iter().zip(lost).try_for_each(|(shard, lost)| refuse_losing(shard, lost))?;
     }
     let drives = server.drives(status.as_ref())?;
     server.client()?.ask(&Request::Stop, |_| {})?;
@@ -88,9 +90,7 @@ fn refuse_used(status: &ArrayStatus) -> Result<(), CliError> {
 }
 
 /// Refuses to close drives that would not open again.
-fn refuse_headless(status: &ArrayStatus) -> Result<(), CliError> {
-    let online = status.members.iter().filter(|member| member.state.is_in_service());
-    let lost: Vec<_> = online.filter(|it| it.header_lost).map(|member| member.slot).collect();
+fn refuse_losing(status: &ArrayStatus, lost: Vec<u8>) -> Result<(), CliError> {
     match lost.is_empty() {
         true => Ok(()),
         false => Err(LifecycleError::LosesDrives { name: status.full_name(), lost }.into()),
