@@ -17,6 +17,7 @@ use super::{
 };
 use crate::conditions::position_of;
 use crate::drives::space::full_disk;
+use crate::error::CliError;
 use crate::format::{bytes, slots, word};
 use crate::session::{Drives, NamedDrive};
 
@@ -91,6 +92,18 @@ impl ArrayStatus {
         let why = Some("a server is assembling it".to_owned());
         let action = Some("none: repeat this in a moment".to_owned());
         Self { health: Health::Starting, why, action, losses_left: None, ..self }
+    }
+
+    /// Whether nothing in the superblocks forbids a start.
+    pub(crate) fn may_start(&self) -> bool {
+        !matches!(self.health, Health::Failed | Health::Unknown)
+    }
+
+    /// The status if a start would be refused, for what the drives hold.
+    pub(crate) fn refused(self, refusal: &CliError) -> Self {
+        let cannot = "it cannot start".to_owned();
+        let why = Some(self.why.map_or(cannot.clone(), |why| format!("{cannot}; {why}")));
+        Self { health: Health::Failed, why, action: Some(refusal.to_string()), ..self }
     }
 
     /// The status if another process has the drives and gives no status: their superblocks may be

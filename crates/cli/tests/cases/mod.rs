@@ -3,6 +3,7 @@
 //!
 //! `tests/clients/test_cases.py` has others, against the release build.
 
+mod lost_parts;
 mod media;
 mod orders;
 mod rebuilds;

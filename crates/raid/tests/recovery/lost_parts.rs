@@ -2,10 +2,11 @@
 //! an explanation.
 
 use crate::support::life::{assert_hit, assert_holds, live, one_life, put_all, refused};
-use crate::support::{Array, Shape, contents, read_all};
+use crate::support::{Array, Shape, contents, executor, offer, read_all};
 use zoneweave_emulator::{CommandKind, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::Lineage;
+use zoneweave_raid::log::recover::examine::lost_parts;
 use zoneweave_raid::log::{OpenError, OpenOptions};
 use zoneweave_raid::scheme::Arrangement;
 use zoneweave_runtime::Random;
@@ -57,6 +58,13 @@ fn killed(shape: Shape) -> (Array, Vec<ZoneAddress>) {
     (array, last)
 }
 
+/// What an examination says of a start.
+fn examined(array: &Array) -> Option<OpenError> {
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(async { lost_parts(&handle, &offer(&array.drives, &handle, &[])).await })
+}
+
 /// The last stripe that was acknowledged before a crash is damaged beyond repair: it is not one
 /// that the crash cut short.
 #[test]
@@ -75,11 +83,28 @@ fn a_stripe_that_may_have_counted_is_not_discarded_unasked() {
         for slot in [1, 2] {
             array.drives[slot].set_unreadable(last[slot], BlockCount(1));
         }
+        let names_both = |error: &OpenError| {
+            let message = error.to_string();
+            assert!(message.contains("which drive1 and drive2 do not return"), "{message}");
+        };
+        names_both(&examined(&array).expect("it would be refused"));
         let error = refused(&array, &[]);
         assert!(matches!(error, OpenError::Unaccounted { segments: 1, .. }), "{error}");
+        names_both(&error);
+        let forced = OpenOptions { force: true, lineage: Lineage(1), ..OpenOptions::default() };
+        one_life(&array, &[], forced, async |_, _, _| ()).unwrap();
+        // The loss stays on record.
+        assert!(examined(&array).is_none());
+        live(&array, async |volume, _, _| {
+            let members = volume.status().members;
+            let lost = members.iter().map(|member| member.errors.unrepairable);
+            let lost: Vec<_> = lost.collect();
+            assert!(lost.iter().sum::<u64>() > 0 && lost[0] == 0 && lost[3] == 0, "{lost:?}");
+        });
         // Redundancy covers one of them.
         let (array, last) = killed_after_two_versions(tabled);
         array.drives[1].set_unreadable(last[1], BlockCount(1));
+        assert!(examined(&array).is_none());
         live(&array, async |volume, _, _| assert_holds(volume, 9, 2).await);
     }
     // Both copies of one, of which nothing verifies.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 use zoneweave_linux::Drive;
+use zoneweave_raid::log::recover::examine::lost_parts;
 
 use crate::control::{Answer, PATIENCE, Request, ask_all, socket_of};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::Output;
-use crate::session::{NamedDrive, Session};
+use crate::session::{NamedDrive, Session, offer};
 use crate::shards::{ShardedDrives, by_shard};
 use crate::start::{Contact, Located, find, look};
 use crate::status::{
@@ -90,21 +91,30 @@ fn of(session: &Session, drives: &[PathBuf], output: &Output) -> Result<ArraySta
     let (located, contact) = find(session, drives)?;
     let Located { drives, survey, socket, .. } = &located;
     let inactive = || inactive_status(drives, survey).ok_or(CliError::NoArray);
-    ask(contact, &drives.opened, socket.as_deref(), inactive, output)
+    // Superblocks say nothing of it.
+    let refusal = || {
+        let lost = session.executor.run(lost_parts(&session.handle, &offer(&drives.opened)))?;
+        Some(CliError::from(lost))
+    };
+    ask(contact, &drives.opened, socket.as_deref(), (inactive, refusal), output)
 }
 
 fn of_zoned(found: &Found, output: &Output) -> Result<ArrayStatus, CliError> {
     let socket = socket_of(found.membership.config.array);
     let inactive = || inactive_zoned_status(found);
-    ask(found.contact(), &found.drives.opened, Some(&socket), inactive, output)
+    ask(found.contact(), &found.drives.opened, Some(&socket), (inactive, || None), output)
 }
 
-/// The status from the server of the drives, or what is known of an array without one.
+/// The status from the server of the drives, or what is known of an array without one: by its
+/// superblocks, and why its contents would not let it start.
 fn ask(
     contact: Contact,
     drives: &[NamedDrive],
     socket: Option<&Path>,
-    inactive: impl Fn() -> Result<ArrayStatus, CliError>,
+    (inactive, refusal): (
+        impl Fn() -> Result<ArrayStatus, CliError>,
+        impl FnOnce() -> Option<CliError>,
+    ),
     output: &Output,
 ) -> Result<ArrayStatus, CliError> {
     let silent = |error: CliError| Ok(inactive()?.unknown(&Unknown::Silent(error.to_string())));
@@ -112,9 +122,19 @@ fn ask(
         let socket = socket.ok_or(CliError::NoArray)?.to_owned();
         Ok(inactive()?.unknown(&Unknown::Elsewhere(socket)))
     };
+    let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
     let unasked = || {
-        let is_locked = |named: &NamedDrive| Drive::is_locked(&named.path, LOCK_PATIENCE);
-        if drives.iter().any(is_locked) { elsewhere() } else { inactive() }
+        if drives.iter().any(is_locked) {
+            return elsewhere();
+        }
+        let status = inactive()?;
+        let refusal = if status.may_start() { refusal() } else { None };
+        match refusal {
+            None => Ok(status),
+            // The contents change while a server starts.
+            Some(_) if drives.iter().any(is_locked) => elsewhere(),
+            Some(error) => Ok(status.refused(&error)),
+        }
     };
     let client = match contact {
         Contact::Server(client) => client,

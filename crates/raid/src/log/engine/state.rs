@@ -27,6 +27,7 @@ use crate::log::segment::registry::Registry;
 use crate::log::segment::table::{Phase, SegmentTable};
 use crate::log::write::state::Writes;
 use crate::log::write::stream::Stream;
+use crate::scheme::Column;
 
 /// Everything that decisions are made from, behind one borrow. It never does I/O.
 pub(in crate::log) struct State {
@@ -162,12 +163,20 @@ impl State {
             || self.writes.stream(kind).is_busy()
     }
 
-    /// Records, during recovery, that valid blocks of a segment with unknown addresses are lost.
-    pub(in crate::log) fn record_unaccounted(&mut self, slot: SegmentSlot) {
+    /// Records, during recovery, that valid blocks of a segment with unknown addresses are lost: so
+    /// many user blocks that each of these columns does not return.
+    pub(in crate::log) fn record_unaccounted(
+        &mut self,
+        slot: SegmentSlot,
+        blocks: impl IntoIterator<Item = (Column, u64)>,
+    ) {
         if self.recovering.is_some() {
             mark(Mark::Unaccounted);
             let segment = self.segments[slot].id;
-            self.registry.unaccounted.insert(segment);
+            self.registry.unaccounted.segments.insert(segment);
+            for (column, blocks) in blocks {
+                *self.registry.unaccounted.blocks.entry(column).or_default() += blocks;
+            }
         }
     }
 

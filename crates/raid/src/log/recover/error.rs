@@ -21,17 +21,29 @@ pub enum OpenError {
     Policy(#[from] PolicyError),
     /// Contents are lost, and so is the record of which blocks of the volume they were.
     #[error(
-        "{segments} segments of array {name} have lost parts, and the addresses of the lost blocks \
-         are unknown: older contents could be read in their place; bring missing drives back, or \
-         accept that: `serve` with --force"
+        "{segments} segments of array {name} have lost parts{}, and the addresses of the lost \
+         blocks are unknown: older contents could be read in their place; bring missing drives \
+         back, or accept that: `serve` with --force",
+        not_returned(drives)
     )]
     Unaccounted {
         /// Name of the array.
         name: String,
         /// Number of such segments.
         segments: usize,
+        /// Labels of the drives that do not return them, as far as they are known.
+        drives: Vec<String>,
     },
     /// Drives failed while the array was being started.
     #[error("the array could not be started: {0}")]
     Stopped(StopReason),
+}
+
+/// Drives that do not return the parts.
+fn not_returned(drives: &[String]) -> String {
+    match drives {
+        [] => String::new(),
+        [one] => format!(", which {one} does not return"),
+        several => format!(", which {} do not return", several.join(" and ")),
+    }
 }

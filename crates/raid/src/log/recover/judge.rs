@@ -13,6 +13,7 @@
 //! The judgement is recorded before anything is served, and is never revised: losing a drive later
 //! must not change data that was already read.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -88,9 +89,11 @@ pub(super) async fn judge(core: &Rc<Core>, found: &FoundSegment) -> Judgement {
     assert!(verdicts.len() == last.len(), "{} verdicts for rows {last:?}", verdicts.len());
     let group =
         LastGroup { found, rows: &last, scans: &scans, chunks: &chunks, verdicts: &verdicts };
-    if known.is_none() && group.may_have_counted(core).await {
+    if known.is_none()
+        && let Some(lacking) = group.lacking_if_counted(core).await
+    {
         mark(Mark::DiscardedMayHaveCounted);
-        core.state.borrow_mut().record_unaccounted(slot);
+        core.state.borrow_mut().record_unaccounted(slot, lacking);
     }
     let counts: Vec<bool> = verdicts.iter().map(|verdict| *verdict != Verdict::Discarded).collect();
     let resolved = resolve_group(core, slot, last.clone(), &scans, &counts).await;
@@ -201,14 +204,13 @@ struct LastGroup<'a> {
 }
 
 impl LastGroup<'_> {
-    /// Whether a discarded stripe may be one whose chunks were all written. Only if it seems so are
-    /// the rows without a chunk examined again, and only in segments with a stripe table: a torn
-    /// write in place has nothing behind it.
-    async fn may_have_counted(&self, core: &Rc<Core>) -> bool {
+    /// The user blocks that columns do not return of discarded stripes whose chunks may all have
+    /// been written; `None` without such a stripe. Only if there seems to be one are the rows
+    /// without a chunk examined again, and only in segments with a stripe table: a torn write in
+    /// place has nothing behind it.
+    async fn lacking_if_counted(&self, core: &Rc<Core>) -> Option<BTreeMap<Column, u64>> {
         let mut displaced: Vec<_> = self.scans.iter().map(|_| Displaced::default()).collect();
-        if !self.any_may_have_counted(core, &displaced) {
-            return false;
-        }
+        self.lacking_of_any(core, &displaced)?;
         let slot = self.found.slot;
         let (geometry, tabled) = {
             let state = core.state.borrow();
@@ -221,14 +223,18 @@ impl LastGroup<'_> {
             displaced[column.index()] = find_displaced(core, slot, column, rows, stripes).await;
         }
         mark_if(Mark::DisplacedRows, || displaced.iter().any(|displaced| displaced.rows > 0));
-        self.any_may_have_counted(core, &displaced)
+        self.lacking_of_any(core, &displaced)
     }
 
-    /// As [`may_have_counted`](Self::may_have_counted), with so many rows displaced in each column.
-    /// A drive reports how far a zone is written, but not for a lost zone. In a group with a stripe
-    /// table, a chunk that does not verify may belong to any stripe. It is assigned to readable
-    /// stripes first, and only then to unreadable ones.
-    fn any_may_have_counted(&self, core: &Core, displaced: &[Displaced]) -> bool {
+    /// As [`lacking_if_counted`](Self::lacking_if_counted), with so many rows displaced in each
+    /// column. A drive reports how far a zone is written, but not for a lost zone. In a group with
+    /// a stripe table, a chunk that does not verify may belong to any stripe. It is assigned to
+    /// readable stripes first, and only then to unreadable ones.
+    fn lacking_of_any(
+        &self,
+        core: &Core,
+        displaced: &[Displaced],
+    ) -> Option<BTreeMap<Column, u64>> {
         let state = core.state.borrow();
         let segment = &state.segments[self.found.slot];
         let stripes = || self.chunks.iter().zip(self.verdicts).zip(self.rows.clone());
@@ -249,10 +255,25 @@ impl LastGroup<'_> {
             None => written(column) > row,
             Some(_) => spare(column),
         };
-        stripes().any(|((columns, verdict), row)| {
-            let mut lacking = self.found.expected.iter().filter(|column| lacks(columns, **column));
-            *verdict == Verdict::Discarded && lacking.all(|column| may_have(row, *column))
-        })
+        let lacking = |columns: &ColumnSet| {
+            let expected = self.found.expected.iter().copied();
+            expected.filter(|column| lacks(columns, *column)).collect::<Vec<_>>()
+        };
+        let discarded = stripes().filter(|((_, verdict), _)| **verdict == Verdict::Discarded);
+        let mut counted = discarded
+            .map(|((columns, _), row)| (row, lacking(columns)))
+            .filter(|(row, columns)| columns.iter().all(|column| may_have(*row, *column)))
+            .peekable();
+        counted.peek()?;
+        let (scheme, chunk) = (segment.geometry.scheme(), segment.geometry.chunk_blocks());
+        let mut blocks = BTreeMap::new();
+        for (row, columns) in counted {
+            for column in columns {
+                let is_data = scheme.is_data(scheme.role_of(column, StripeId(row)));
+                *blocks.entry(column).or_default() += if is_data { chunk.into() } else { 0 };
+            }
+        }
+        Some(blocks)
     }
 
     /// Up to which of its rows a column is written.

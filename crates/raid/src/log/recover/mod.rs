@@ -6,7 +6,8 @@
 //! 1. [`assemble`] reads superblock [`records`]; `quorum` chooses the membership that counts.
 //! 2. `find/` reads headers and decides which zones form which segments, and which are of dead
 //!    ones. It resets nothing.
-//! 3. `judge` decides, for segments that a crash left unfinished, which stripes count.
+//! 3. `judge` decides, for segments that a crash left unfinished, which stripes count. `examine`
+//!    goes as far as this, and writes nothing.
 //! 4. `replay` builds the index from summaries and blocks; the newest sequence wins, and
 //!    `duplicates` drops copies of equal age. With a checkpoint it starts from the checkpoint's
 //!    pages, most of which can be loaded after users are served.
@@ -29,6 +30,7 @@ pub(in crate::log) mod clean_stop;
 mod dead;
 pub(in crate::log) mod duplicates;
 mod error;
+pub mod examine;
 pub(in crate::log) mod find;
 pub(in crate::log) mod judge;
 pub(in crate::log) mod publish;
@@ -263,7 +265,10 @@ async fn recover(
     report.absent_pages = core.state.borrow().mapping.absent_pages();
     core.state.borrow_mut().remember_absent();
     report.unaccounted_segments = lost_segments(&core.state.borrow()) as u64;
-    let accepted = accept_unaccounted(&core.state.borrow(), options.force, may_begin_anew);
+    let accepted = {
+        let state = core.state.borrow();
+        accept_unaccounted(&state, &report.drives, options.force, may_begin_anew)
+    };
     if report.checkpoint.is_some() && (accepted.is_err() || lost_segments(&core.state.borrow()) > 0)
     {
         // The older versions that remain are recorded in summaries only.
@@ -272,6 +277,9 @@ async fn recover(
     if let Err(refused) = accepted {
         give_up(&core).await;
         return Err(refused);
+    }
+    if report.unaccounted_segments > 0 {
+        count_unaccounted(&mut core.state.borrow_mut());
     }
     let certain = candidates.is_empty() && forced.is_none() && newly_discarded == 0;
     if certain && unpublished::may_wait(&core.state.borrow(), &seals, missing) {
@@ -310,7 +318,12 @@ fn check_policy(state: &State) -> Result<(), PolicyError> {
 /// If acknowledged data of unknown addresses is lost, older versions may be read in its place only
 /// with the user's consent. As a drive may have erred once, recovery is tried again first. Nothing
 /// was written so far.
-fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Result<(), OpenError> {
+fn accept_unaccounted(
+    state: &State,
+    verdicts: &[DriveVerdict],
+    forced: bool,
+    may_begin_anew: bool,
+) -> Result<(), OpenError> {
     // If writes have already stopped, that reason is the more informative.
     if lost_segments(state) == 0 || state.array.stopped.is_some() {
         return Ok(());
@@ -323,10 +336,34 @@ fn accept_unaccounted(state: &State, forced: bool, may_begin_anew: bool) -> Resu
     }
     mark(Mark::UnaccountedRefused);
     let (name, segments) = (state.array.config.name.clone(), lost_segments(state));
-    Err(OpenError::Unaccounted { name, segments })
+    let label = |verdict: &DriveVerdict| match verdict.role {
+        DriveRole::Member { slot, .. } => {
+            let lacks = state.registry.unaccounted.blocks.contains_key(&slot);
+            lacks.then(|| verdict.label.clone())
+        }
+        _ => None,
+    };
+    let drives = verdicts.iter().filter_map(label).collect();
+    Err(OpenError::Unaccounted { name, segments, drives })
+}
+
+/// The loss is on record once its start is: blocks of unknown addresses cannot be listed, and count
+/// as errors of the drives that do not return them.
+fn count_unaccounted(state: &mut State) {
+    assert!(lost_segments(state) > 0, "nothing is lost");
+    let blocks = std::mem::take(&mut state.registry.unaccounted.blocks);
+    let users: u64 = blocks.values().sum();
+    for (column, blocks) in blocks {
+        state.array.members[column.index()].errors.unrepairable += blocks;
+    }
+    // How much a segment without a header held is unknown.
+    if users == 0 {
+        let member = state.array.members.iter_mut().find(|member| member.device.is_some());
+        member.expect("the array has started").errors.unrepairable += 1;
+    }
 }
 
 /// Segments for which older contents could be read.
 fn lost_segments(state: &State) -> usize {
-    state.registry.unaccounted.len() + state.registry.hidden_segments
+    state.registry.unaccounted.segments.len() + state.registry.hidden_segments
 }

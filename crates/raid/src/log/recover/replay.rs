@@ -241,7 +241,7 @@ async fn read_tombstone(core: &Rc<Core>, place: BlockPlace) -> Vec<TrimExtent> {
     let decoded = found.and_then(|found| TombstoneBlock::decode(&found.data, array, blocks).ok());
     if decoded.is_none() {
         mark(Mark::TombstoneUnreadable);
-        state.record_unaccounted(place.slot);
+        state.record_unaccounted(place.slot, [(place.column, 1)]);
     }
     decoded.map(|tombstone| tombstone.extents).unwrap_or_default()
 }

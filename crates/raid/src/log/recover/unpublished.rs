@@ -30,7 +30,8 @@ pub(super) fn may_wait(state: &State, seals: &[SealRecord], missing: usize) -> b
     let unrecorded = |count: usize, since: Epoch| count + usize::from(since == UNRECORDED);
     let changed = state.array.members.iter().map(|member| member.entry.since_epoch);
     let only_missing = changed.fold(0, unrecorded) == missing;
-    let all_found = state.registry.hidden_segments == 0 && state.registry.unaccounted.is_empty();
+    let all_found =
+        state.registry.hidden_segments == 0 && state.registry.unaccounted.segments.is_empty();
     // A stripe in the last group of a leftover segment may lack its chunk on a missing member, or
     // have chunks in caches only: where others are missing at the next start, it would not count.
     // A clean stop has recorded seals, so that there are no new ones.

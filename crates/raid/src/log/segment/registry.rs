@@ -15,6 +15,15 @@ use crate::log::segment::dead::Deaths;
 use crate::log::segment::narrow_list::NarrowList;
 use crate::scheme::{Column, ColumnSet};
 
+/// Valid blocks of unknown addresses that are lost: older contents could be read in their place.
+#[derive(Debug, Default)]
+pub(in crate::log) struct Unaccounted {
+    /// Segments with some.
+    pub(in crate::log) segments: BTreeSet<SegmentId>,
+    /// User blocks that columns do not return, as far as they are known.
+    pub(in crate::log) blocks: BTreeMap<Column, u64>,
+}
+
 /// Segments listed in superblock records.
 pub(in crate::log) struct Registry {
     /// Decisions about leftover segments, by segment number.
@@ -32,9 +41,8 @@ pub(in crate::log) struct Registry {
     pub(in crate::log) next_segment: SegmentId,
     /// The ceiling on media.
     pub(in crate::log) segment_ceiling: SegmentId,
-    /// Segments with lost valid blocks of unknown addresses: older contents could be read in their
-    /// place. Found by recovery.
-    pub(in crate::log) unaccounted: BTreeSet<SegmentId>,
+    /// Valid blocks of unknown addresses that are lost. Found by recovery.
+    pub(in crate::log) unaccounted: Unaccounted,
     /// Possible segments without a readable header. Found by recovery.
     pub(in crate::log) hidden_segments: usize,
     /// Segments with blocks of which a member in full service lacked some, by slot. Found by
@@ -58,7 +66,7 @@ impl Registry {
             zones_to_reset: Vec::new(),
             next_segment: segment_ceiling,
             segment_ceiling,
-            unaccounted: BTreeSet::new(),
+            unaccounted: Unaccounted::default(),
             hidden_segments: 0,
             absent_at_start: Vec::new(),
         }

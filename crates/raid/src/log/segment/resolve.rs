@@ -150,7 +150,7 @@ async fn rebuild_entries(
                 mark(Mark::ChunkEntriesRebuilt);
             } else {
                 mark(Mark::ChunkBeyondRebuild);
-                core.state.borrow_mut().record_unaccounted(slot);
+                core.state.borrow_mut().record_unaccounted(slot, [(column, 1)]);
             }
             identity.map(|identity| identity_entry(&identity, in_group))
         } else {
