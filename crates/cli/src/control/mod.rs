@@ -12,6 +12,7 @@ mod client;
 mod directory;
 mod jobs;
 mod pace;
+mod retries;
 mod schedule;
 mod served;
 mod server;
@@ -64,9 +65,9 @@ pub(crate) const RESPONSE_BYTES: u64 = 256 << 20;
 pub(crate) enum Request {
     /// The array's status.
     Status,
-    /// The segments: their zones and valid blocks.
     /// The slots in service whose drives no start would have, by a look at what is on media.
     LostOnMedia,
+    /// The segments: their zones and valid blocks.
     Segments,
     /// The events after that of a number.
     Events {

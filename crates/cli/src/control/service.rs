@@ -23,10 +23,10 @@ use zoneweave_runtime::{Handle, Nanos, Semaphore};
 
 use super::jobs::Jobs;
 use super::pace::Pace;
+use super::retries::{Rebuilds, Retries};
 use super::schedule::ScheduledScrubs;
 use super::slots::{OPENINGS, Slots, is_any_rebuilding};
 use super::{Request, Responding, ServedArray, ServedDrive};
-use crate::conditions::explained;
 use crate::error::CliError;
 use crate::events::log::EventLog;
 use crate::events::{Event, Place, What};
@@ -67,6 +67,7 @@ pub(crate) struct Service {
     waiting: RefCell<Vec<(String, WaitingStatus)>>,
     /// Jobs that have ended.
     jobs: Jobs,
+    retries: Retries,
     events: EventLog,
     scrubs: ScheduledScrubs,
 }
@@ -128,6 +129,7 @@ impl Service {
             offline: RefCell::default(),
             waiting: RefCell::default(),
             jobs: Jobs::default(),
+            retries: Retries::default(),
             events,
             scrubs: ScheduledScrubs::new(),
         }
@@ -179,13 +181,13 @@ impl Service {
     async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
             Request::Status => remote_result(&self.status().await),
-            Request::Segments => remote_result(&self.volume.segments()),
-            Request::Events { after } => {
             Request::LostOnMedia => {
                 let members = self.volume.status().members;
                 let array = self.config.array;
                 remote_result(&self.slots.lost_on_media(&self.handle, array, &members).await)
             }
+            Request::Segments => remote_result(&self.volume.segments()),
+            Request::Events { after } => {
                 self.look();
                 remote_result(&self.events.page(after))
             }
@@ -281,6 +283,22 @@ impl Service {
         }
     }
 
+    /// Has a rebuild that has stopped go on, once that is due.
+    pub(crate) fn retry_rebuild(self: &Rc<Self>) {
+        let status = self.volume.status();
+        let is_busy =
+            status.rebuild.is_some() || self.resumes.get() || !self.waiting.borrow().is_empty();
+        let rebuilds = match (is_any_rebuilding(&status.members), is_busy) {
+            (false, _) => Rebuilds::None,
+            // A volume that has stopped rebuilds nothing.
+            (true, busy) if busy || status.stopped.is_some() => Rebuilds::Run,
+            (true, _) => Rebuilds::Stopped,
+        };
+        if self.retries.is_due(self.handle.now(), rebuilds) {
+            self.handle.spawn("retry of a rebuild", self.clone().resume());
+        }
+    }
+
     async fn resume_rebuild(&self, places: Vec<Place>) {
         let slots: Vec<_> = places.iter().map(|place| usize::from(place.slot)).collect();
         let resuming = async {
@@ -293,9 +311,8 @@ impl Service {
 
     /// The error of a rebuild of these slots that went on, with the reason that the drive knows.
     fn explained(&self, error: ReplaceError, slots: &[usize]) -> CliError {
-        let status = self.told_status();
-        match self.slots.of_failed(&status.members, slots) {
-            Some((slot, named)) => explained(error, slot, &named, &status),
+        match self.slots.of_failed(&self.volume.status().members, slots) {
+            Some((slot, named)) => self.explained_of(error, slot, &named),
             None => error.into(),
         }
     }

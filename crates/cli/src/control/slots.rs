@@ -11,13 +11,14 @@ use std::path::Path;
 use futures_util::future::join_all;
 use zoneweave_raid::log::format::{ArrayConfig, ArrayUuid};
 use zoneweave_raid::log::{MemberHealth, MemberStatus};
+use zoneweave_raid::scheme::Column;
 use zoneweave_runtime::{Handle, Nanos};
-use zoneweave_zoned::ZonedDeviceExt;
+use zoneweave_zoned::{Status, ZonedDeviceExt};
 
 use super::ServedDrive;
 use crate::conditions::refuse_lost_on_media;
 use crate::drives::membership::membership_of;
-use crate::error::CliError;
+use crate::error::{CliError, NewMemberError};
 use crate::events::Place;
 use crate::session::NamedDrive;
 use crate::status::served::SlotDrive;
@@ -203,6 +204,18 @@ impl Slots {
     /// A slot with its drive.
     pub(super) fn place(&self, members: &[MemberStatus], slot: usize) -> Place {
         Place::new(slot, members.get(slot).map(|member| self.label_of(member)).unwrap_or_default())
+    }
+
+    /// The error of a rebuild that the drive of this slot has stopped.
+    pub(super) fn source_failed(
+        &self,
+        members: &[MemberStatus],
+        slot: Column,
+        status: Status,
+    ) -> CliError {
+        let drive = members.get(slot.index()).map(|member| self.label_of(member));
+        let drive = drive.unwrap_or_default();
+        NewMemberError::SourceFailed { slot: slot.index(), drive, status }.into()
     }
 
     /// Whether a drive belongs to a member in service, or waits to become one.

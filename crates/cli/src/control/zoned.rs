@@ -22,6 +22,7 @@ use zoneweave_zoned::ZonedDevice;
 
 use super::jobs::Jobs;
 use super::pace::Pace;
+use super::retries::{Rebuilds, Retries};
 use super::schedule::ScheduledScrubs;
 use super::service::remote_result;
 use super::slots::{OPENINGS, Slots, is_any_rebuilding};
@@ -84,6 +85,7 @@ pub(crate) struct ZonedService {
     jobs: Jobs,
     /// Whether an interrupted rebuild is about to go on.
     resumes: Cell<bool>,
+    retries: Retries,
     events: EventLog,
     scrubs: ScheduledScrubs,
 }
@@ -115,6 +117,7 @@ impl ZonedService {
             waiting: RefCell::default(),
             jobs: Jobs::default(),
             resumes: Cell::default(),
+            retries: Retries::default(),
             events,
             scrubs: ScheduledScrubs::new(),
         };
@@ -162,13 +165,13 @@ impl ZonedService {
     async fn answer(&self, request: Request) -> Result<Value, CliError> {
         match request {
             Request::Status => remote_result(&self.status().await),
-            Request::Events { after } => {
-                self.look();
-                remote_result(&self.events.page(after))
             Request::LostOnMedia => {
                 let (array, members) = (self.config.array, self.members());
                 remote_result(&self.slots.lost_on_media(&self.handle, array, &members).await)
             }
+            Request::Events { after } => {
+                self.look();
+                remote_result(&self.events.page(after))
             }
             Request::Fail { slot, force } => {
                 let column = self.column(slot)?;
@@ -310,6 +313,22 @@ impl ZonedService {
                 resumed.map_err(|error| self.explained_rebuild(error, &slots))
             };
             self.jobs.resume(&self.handle, places, resuming, |what| self.note(what)).await;
+        }
+    }
+
+    /// Has a rebuild that has stopped go on, once that is due.
+    pub(crate) fn retry_rebuild(self: &Rc<Self>) {
+        let status = self.volume.status();
+        let is_busy =
+            status.rebuild.is_some() || self.resumes.get() || !self.waiting.borrow().is_empty();
+        let rebuilds = match (is_any_rebuilding(&self.members()), is_busy) {
+            (false, _) => Rebuilds::None,
+            // A volume that has stopped rebuilds nothing.
+            (true, busy) if busy || status.stopped.is_some() => Rebuilds::Run,
+            (true, _) => Rebuilds::Stopped,
+        };
+        if self.retries.is_due(self.handle.now(), rebuilds) {
+            self.handle.spawn("retry of a rebuild", self.clone().resume());
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use thiserror::Error;
+use zoneweave_zoned::Status;
 
 use super::advice::{also, without};
 use crate::exit::Exit;
@@ -25,6 +26,11 @@ pub(crate) enum NewMemberError {
         without(&strangers.iter().map(|(label, _)| label.clone()).collect::<Vec<_>>())
     )]
     Strangers { strangers: Vec<(String, String)>, name: String, slot: usize },
+    #[error(
+        "the drive of slot {slot} ({drive}) does not return blocks that the rebuild needs ({status}): the new \
+         drive keeps its place, and the rebuild is tried again"
+    )]
+    SourceFailed { slot: usize, drive: String, status: Status },
     #[error("{error}{}", also(others))]
     Several { error: Box<super::CliError>, others: Vec<String> },
     #[error(
@@ -74,7 +80,7 @@ pub(crate) enum NewMemberError {
 impl NewMemberError {
     pub(crate) fn exit(&self) -> Exit {
         match self {
-            Self::NoSpace { .. } => Exit::Failed,
+            Self::NoSpace { .. } | Self::SourceFailed { .. } => Exit::Failed,
             Self::Strangers { .. }
             | Self::NoReturn { .. }
             | Self::StoreIncomplete { .. }

@@ -274,10 +274,11 @@ impl Facts<'_> {
                 (Health::Degraded, "serve the array: its rebuild resumes by itself".to_owned())
             }
             (Rebuild::None, true) => {
-                let replace = replace(slots[0]);
                 let text = format!(
-                    "the rebuild has stopped: restart the server, which resumes it, or replace the \
-                     drive: {replace}"
+                    "the rebuild has stopped, and is tried again by itself: see to the cause; for \
+                     another new drive, take this one out first: zoneweave array fail {DRIVES} \
+                     --slot {}",
+                    slots[0]
                 );
                 (Health::Degraded, text)
             }

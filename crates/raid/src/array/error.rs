@@ -171,7 +171,7 @@ pub enum RebuildError {
     /// Another drive does not return blocks, and no further one can stand in for it.
     #[error(
         "{slot} does not return blocks that the rebuild needs ({status}): the new drive keeps its \
-         place, and the next start goes on with what is left"
+         place, and its rebuild goes on when it is tried again"
     )]
     SourceFailed {
         /// The slot of that drive.

@@ -123,10 +123,12 @@ impl Engine {
         Ok(session.executor.run(self.service.status()))
     }
 
-    /// Checks the array every second, reports changes, and begins scrubs that are due.
+    /// Checks the array every second, reports changes, and begins what is due: scrubs, and rebuilds
+    /// that have stopped.
     pub(super) async fn watch(&self, session: &Session, output: &Output) {
         loop {
             self.service.scrub_on_schedule(unix_seconds());
+            self.service.retry_rebuild();
             self.tell_news(output);
             session.handle.sleep(WATCH_PERIOD).await;
         }

@@ -344,6 +344,7 @@ impl Running {
         let watching = async {
             loop {
                 service.scrub_on_schedule(unix_seconds());
+                service.retry_rebuild();
                 tell_news();
                 session.handle.sleep(WATCH_PERIOD).await;
             }

@@ -10,7 +10,6 @@ use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{AdminError, MemberStatus};
 
 use super::Service;
-use crate::conditions::explained;
 use crate::error::{CliError, LifecycleError};
 use crate::events::{Place, What};
 use crate::job::JobKind;
@@ -139,8 +138,7 @@ impl Service {
         let returned = self.volume.readd(slot, named.member.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
-        let returned =
-            returned.map_err(|error| explained(error, slot, &named, &self.told_status()));
+        let returned = returned.map_err(|error| self.explained_of(error, slot, &named));
         self.jobs.slot_ended(self.handle.now(), JobKind::Return, slot, drive, &returned);
         let words = ("has what it missed", "does not return");
         self.note(What::ended(JobKind::Return, place, &returned, words));

@@ -119,7 +119,7 @@ impl Service {
         let replaced = self.volume.replace(slot, named.member.clone(), uuid).await;
         self.waiting.borrow_mut().retain(|(other, _)| *other != uuid.to_string());
         self.slots.ends_waiting(&uuid.to_string());
-        let replaced = replaced.map_err(|error| explained(error, slot, named, &self.told_status()));
+        let replaced = replaced.map_err(|error| self.explained_of(error, slot, named));
         self.jobs.slot_ended(
             self.handle.now(),
             JobKind::Replace,
@@ -142,6 +142,22 @@ impl Service {
             member.reason = self.slots.failure_of(member).or_else(|| member.reason.take());
         }
         status
+    }
+
+    /// The error of a replacement of a slot's drive by this one, with the reason that drives know.
+    pub(super) fn explained_of(
+        &self,
+        error: ReplaceError,
+        slot: usize,
+        named: &NamedDrive,
+    ) -> CliError {
+        let status = self.told_status();
+        match error {
+            ReplaceError::SourceFailed { slot, status: failed } => {
+                self.slots.source_failed(&status.members, slot, failed)
+            }
+            error => explained(error, slot, named, &status),
+        }
     }
 
     /// Checks an open drive for a slot; returns what it holds.

@@ -144,6 +144,7 @@ impl ZonedService {
         let failed = |status| self.explained(ReplaceError::DriveFailed(status), slot, named);
         let zones = zones.map_err(failed)?;
         check_fit(&self.config, self.volume.geometry(), named.drive.geometry(), &zones)?;
+        assert!(!zones.is_empty(), "a drive without zones fits");
         check_space(named, &zones)?;
         // Again, since another replacement may have filled the slot meanwhile.
         refuse_working(slot, self.slots.working(&self.members(), slot), destroy)?;
@@ -153,6 +154,7 @@ impl ZonedService {
     /// The error of a replacement, with the reason that the drive knows: to the engine a drive
     /// that is full, or whose file is gone, is only lost.
     fn explained(&self, error: ReplaceError, slot: usize, named: &NamedDrive) -> CliError {
+        assert!(slot < self.config.scheme.columns(), "slot {slot} of {}", self.config.scheme);
         // Only in a rebuild is it the member of the slot.
         let (status, known) = match error {
             ReplaceError::DriveFailed(status) => (status, None),
@@ -162,6 +164,9 @@ impl ZonedService {
             ReplaceError::Stopped(stopped)
             | ReplaceError::Rebuild(RebuildError::Stopped(stopped)) => {
                 return volume_stopped(stopped, &self.told_members());
+            }
+            ReplaceError::Rebuild(RebuildError::SourceFailed { slot, status }) => {
+                return self.slots.source_failed(&self.members(), slot, status);
             }
             other => return other.into(),
         };

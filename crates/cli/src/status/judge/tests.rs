@@ -90,7 +90,7 @@ fn a_rebuild_that_runs_or_resumes_asks_for_nothing() {
     );
     let (health, _, action) = of(&states, SERVED);
     assert_eq!(health, Health::Degraded);
-    assert!(action.contains("restart the server, which resumes it"), "{action}");
+    assert!(action.contains("tried again by itself: see to the cause"), "{action}");
 }
 
 #[test]
