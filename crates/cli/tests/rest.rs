@@ -139,3 +139,22 @@ fn points_that_there_are_not_are_not_measured_in_silence() {
     whole.complains("zn540 is measured as a whole");
     assert!(!place.path("experiments").exists(), "nothing is left behind");
 }
+
+/// It was no document, and exit code 1.
+#[test]
+fn experiments_are_listed_for_programs() {
+    let listed = Place::new().run("--json experiment list").exits(0).document("experiments");
+    let listed = listed["experiments"].as_array().unwrap().clone();
+    assert!(listed.iter().any(|one| one["name"] == "zapraid/exp5"), "{listed:?}");
+}
+
+/// The document of a zoned volume had `kind` twice.
+#[test]
+fn a_created_zoned_volume_is_described_for_programs() {
+    let place = Place::new();
+    place.run("emu create d --drives 4 --zones 24 --zone-capacity 1MiB").exits(0);
+    let create = "--json array create z d/drive0 d/drive1 d/drive2 d/drive3 --kind zoned \
+                  --unit 16KiB";
+    let created = place.run(create).exits(0).document("array-create");
+    assert_eq!(created["volume_kind"], "zoned");
+}

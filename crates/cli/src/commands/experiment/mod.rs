@@ -81,6 +81,12 @@ struct Listed {
     summary: &'static str,
 }
 
+/// The experiments that there are.
+#[derive(Serialize)]
+struct List {
+    experiments: Vec<Listed>,
+}
+
 #[derive(Serialize)]
 struct Done {
     experiments: Vec<Report>,
@@ -306,9 +312,11 @@ fn failed(path: &Path, action: &'static str, error: std::io::Error) -> CliError 
 fn list(output: &Output) {
     let listed = |known: &Known| Listed { name: known.name, summary: known.summary };
     let all: Vec<_> = EXPERIMENTS.iter().map(listed).collect();
-    output.result("experiments", &all, |output| {
+    let list = List { experiments: all };
+    output.result("experiments", &list, |output| {
         let row = |one: &Listed| vec![one.name.to_owned(), one.summary.to_owned()];
-        table(&["EXPERIMENT", "SUMMARY"], &all.iter().map(row).collect::<Vec<_>>(), output);
+        let rows: Vec<_> = list.experiments.iter().map(row).collect();
+        table(&["EXPERIMENT", "SUMMARY"], &rows, output);
     });
 }
 

@@ -25,7 +25,8 @@ struct Created<'a> {
     name: &'a str,
     array: String,
     scheme: String,
-    kind: &'static str,
+    /// `kind` is that of the document.
+    volume_kind: &'static str,
     size_bytes: u64,
     zones: u32,
     zone_capacity_bytes: u64,
@@ -48,7 +49,7 @@ pub(super) fn run(request: &Create, output: &Output) -> Result<Exit, CliError> {
         name: &config.name,
         array: config.array.to_string(),
         scheme: config.scheme.to_string(),
-        kind: "zoned",
+        volume_kind: "zoned",
         size_bytes: zone_capacity_bytes * u64::from(volume.zones),
         zones: volume.zones,
         zone_capacity_bytes,
