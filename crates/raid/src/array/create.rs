@@ -69,7 +69,7 @@ impl NewArray<'_> {
         superblocks: [ZoneId; 2],
     ) -> Result<(), Unusable> {
         assert!(self.members.len() == self.config.scheme.columns(), "a UUID for each member");
-        let bodies = [B::STATE, B::snapshot_end(1)];
+        let bodies = [B::CREATED, B::snapshot_end(1)];
         let payload = |index: u32| {
             self.record(slot, u64::from(index) + 1, bodies[index as usize].clone()).sealed()
         };

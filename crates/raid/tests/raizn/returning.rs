@@ -158,6 +158,34 @@ fn a_start_without_a_drive_writes_nothing_before_a_change() {
     assert_hit(&[Mark::ZonedStartUnpublished, Mark::ZonedClosedUnpublished]);
 }
 
+/// A new volume, which was never started: each start lacks another drive, and nobody is expelled.
+#[test]
+fn a_new_volume_waits_for_a_drive_that_is_away() {
+    let drives = drives(OobKind::Separate, 120);
+    let executor = executor();
+    let handle = executor.handle();
+    executor.run(create_on(&drives, &handle, UNIT));
+    drop(executor);
+    let (before, epoch) = (media(&drives), epoch_of(&drives));
+    for away in [2, 0, 1] {
+        without(&drives, away, async |volume| {
+            assert!(volume.status().members[away].missing);
+            volume.flush().await.unwrap();
+        });
+        assert!(media(&drives) == before, "a start without drive {away} wrote");
+    }
+    with_volume(&copies(&drives), async |volume| {
+        assert!(volume.status().members.iter().all(|member| member.online));
+        assert_eq!(volume.status().epoch.0, epoch);
+    });
+    // The first write does expel it.
+    without(&drives, AWAY, async |volume| {
+        write(volume, OPEN, 0, STRIPE).await.unwrap();
+        assert!(!away_of(volume).missing && !away_of(volume).online);
+    });
+    assert_hit(&[Mark::ZonedStartUnpublished]);
+}
+
 /// A clean stop whose record begins a snapshot, as the zone of the superblock was full.
 #[test]
 fn a_clean_stop_counts_where_a_superblock_zone_is_full() {

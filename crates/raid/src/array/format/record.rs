@@ -36,6 +36,9 @@ pub trait VolumeBody: Clone + fmt::Debug + PartialEq + Sized {
     /// No payload: a change of the repeated state.
     const STATE: Self;
 
+    /// The first record of a member of a new array.
+    const CREATED: Self = Self::STATE;
+
     /// The mark of a member whose array is being destroyed.
     const DESTROYED: Self;
 

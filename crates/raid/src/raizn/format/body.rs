@@ -112,6 +112,8 @@ impl ZonedBody {
 impl VolumeBody for ZonedBody {
     const KIND: u8 = ZONED;
     const STATE: Self = Self::State;
+    // Nothing is in flight, and all zones are empty: a start without a member need not expel it.
+    const CREATED: Self = Self::Stopped(Mount::NONE);
     const DESTROYED: Self = Self::Destroyed;
 
     fn snapshot_end(records: u32) -> Self {
