@@ -194,9 +194,10 @@ pub(crate) fn refuse_others(ours: &ArrayConfig, verdicts: &[DriveVerdict]) -> Re
     let of = |array| {
         let is_of = move |verdict: &&DriveVerdict| match verdict.role {
             DriveRole::Foreign { array: other } => Some(other) == array,
-            DriveRole::Member { .. } | DriveRole::Copy { .. } | DriveRole::Stale { .. } => {
-                array.is_none()
-            }
+            DriveRole::Member { .. }
+            | DriveRole::Copy { .. }
+            | DriveRole::Stale { .. }
+            | DriveRole::Replaced { .. } => array.is_none(),
             _ => false,
         };
         verdicts.iter().filter(is_of)
@@ -220,7 +221,8 @@ pub(crate) struct Started {
     pub config: ArrayConfig,
     /// The drives by slot.
     pub slots: Vec<Option<NamedDrive>>,
-    /// Former members among the drives given, with their slots.
+    /// The last members of slots without one among the drives given, with their slots. One that
+    /// was replaced returns only by order.
     pub former: Vec<(usize, NamedDrive)>,
     /// Drives given that are not members.
     pub others: Vec<OtherDrive>,

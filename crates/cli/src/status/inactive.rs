@@ -249,7 +249,12 @@ fn other(
         DriveRole::Copy { slot } => {
             format!("says that it is slot {}, as another drive does: leave the copy out", slot.0)
         }
-        DriveRole::Stale { slot } => stale(*slot, &path, verdicts, config),
+        DriveRole::Replaced { slot } if position_of(verdicts, slot.index()).is_none() => {
+            replaced(*slot, &path, config)
+        }
+        DriveRole::Stale { slot } | DriveRole::Replaced { slot } => {
+            stale(*slot, &path, verdicts, config)
+        }
         DriveRole::Foreign { array } if *array == ours => format!(
             "has diverged from this array, which was started with --force without it; to re-add it: \
              zoneweave array replace DRIVE... --slot I --with {} --yes-destroy",
@@ -292,6 +297,21 @@ fn stale(slot: Column, path: &Path, verdicts: &[DriveVerdict], config: &ArrayCon
     }
 }
 
+/// What to do with a former member of a slot whose next drive is not there.
+fn replaced(slot: Column, path: &Path, config: &ArrayConfig) -> String {
+    let (number, drive) = (slot.0, word(path.display()));
+    let back = match config.volume {
+        VolumeKind::Log(_) => format!("online DRIVE... --slot {number} --with {drive}"),
+        VolumeKind::Zoned(_) => {
+            format!("replace DRIVE... --slot {number} --with {drive} --yes-destroy")
+        }
+    };
+    format!(
+        "was {slot} of this array until it was replaced, and does not return by itself: give the drive that \
+         replaced it, or, if that one is lost: zoneweave array {back}"
+    )
+}
+
 /// The absolute path of a drive by its label, which is the path that was given.
 fn absolute_path(label: &str) -> PathBuf {
     std::path::absolute(label).unwrap_or_else(|_| PathBuf::from(label))
@@ -302,7 +322,7 @@ const fn role_word(role: &DriveRole) -> &'static str {
     match role {
         DriveRole::Member { .. } => "member",
         DriveRole::Copy { .. } => "copy",
-        DriveRole::Stale { .. } => "stale",
+        DriveRole::Stale { .. } | DriveRole::Replaced { .. } => "stale",
         DriveRole::Foreign { .. } => "foreign",
         DriveRole::OtherVersion { .. } => "other-version",
         DriveRole::Unknown => "unknown",

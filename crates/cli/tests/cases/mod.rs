@@ -7,6 +7,7 @@ mod lost_parts;
 mod media;
 mod orders;
 mod rebuilds;
+mod replaced;
 mod several;
 mod silent;
 mod told;

@@ -238,7 +238,9 @@ fn mark_left(session: &Session, drives: &mut [Listing], members: &[Member]) {
     for (member, verdict) in members.iter().zip(verdicts) {
         let why = match verdict.role {
             DriveRole::Copy { .. } => "copy: another drive says that it is the same member",
-            DriveRole::Stale { .. } => "stale: the array continued without it",
+            DriveRole::Stale { .. } | DriveRole::Replaced { .. } => {
+                "stale: the array continued without it"
+            }
             DriveRole::Foreign { .. } if all_looked_at => {
                 "diverged: the array was started with --force without it"
             }

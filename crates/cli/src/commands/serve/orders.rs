@@ -179,7 +179,9 @@ fn look_ahead(session: &Session, mut order: Order) -> Result<Order, CliError> {
         match verdict.role {
             DriveRole::Member { .. } => {}
             // A spare became a member and was lost again: the command of the server is the same.
-            DriveRole::Stale { .. } => order.useless_spares.push(path.clone()),
+            DriveRole::Stale { .. } | DriveRole::Replaced { .. } => {
+                order.useless_spares.push(path.clone());
+            }
             DriveRole::Foreign { array } if array == record.config.array => {
                 order.useless_spares.push(path.clone());
             }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use zoneweave_linux::Drive;
 use zoneweave_raid::log::format::MemberUuid;
-use zoneweave_raid::log::{AdminError, MemberStatus};
+use zoneweave_raid::log::{AdminError, MemberHealth, MemberStatus};
 
 use super::Service;
 use crate::error::{CliError, LifecycleError};
@@ -24,11 +24,14 @@ pub(super) struct Returning {
 }
 
 impl Service {
-    /// Registers former members that were found at the start, unless their slots have other drives.
+    /// Registers the last members of slots that were found at the start, unless their slots have
+    /// other drives.
     pub(crate) fn expect_back(&self, former: Vec<(usize, NamedDrive)>) -> Result<(), CliError> {
         let members = self.volume.status().members;
         for (slot, named) in former {
-            if members[slot].state.is_in_service() {
+            let state = members[slot].state;
+            // Before the first write, the drive that is missing may still come.
+            if state.is_in_service() || state == MemberHealth::Missing {
                 continue;
             }
             let returning = Returning { slot, uuid: MemberUuid(random_uuid()?), named };

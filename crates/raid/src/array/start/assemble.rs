@@ -38,8 +38,13 @@ pub enum DriveRole {
         /// The slot of the member.
         slot: Column,
     },
-    /// A former member that missed writes.
+    /// The last member of a slot without one: it missed writes.
     Stale {
+        /// The slot it had.
+        slot: Column,
+    },
+    /// A former member of a slot that was given another drive since.
+    Replaced {
         /// The slot it had.
         slot: Column,
     },
@@ -186,6 +191,10 @@ pub(crate) fn place_members<B: VolumeBody>(
             _ if own.lineage != chosen.lineage => {
                 mark(Mark::OtherLineageLeftOut);
                 continue;
+            }
+            (None, _) => {
+                mark(Mark::StaleMemberLeftOut);
+                DriveRole::Replaced { slot: own.slot }
             }
             _ => {
                 mark(Mark::StaleMemberLeftOut);
