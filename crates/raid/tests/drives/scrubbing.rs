@@ -1,10 +1,10 @@
 //! Scrubs as jobs: a scrub gives way to a rebuild, pauses and stops on order, and names the slots
 //! that it did not read.
 
-use crate::support::life::{assert_hit, assert_holds, live, put_all};
+use crate::support::life::{assert_hit, assert_holds, live, put, put_all};
 use crate::support::{Array, Shape, attach, new_drive, uuid};
 use futures_util::future::join;
-use zoneweave_emulator::{CommandKind, FaultAction, Selector};
+use zoneweave_emulator::{BlockPart, CommandKind, Damage, FaultAction, Selector};
 use zoneweave_raid::instrument::marks::Mark;
 use zoneweave_raid::log::format::MemberUuid;
 use zoneweave_raid::log::{
@@ -12,7 +12,7 @@ use zoneweave_raid::log::{
 };
 use zoneweave_raid::scheme::{Column, ColumnSet};
 use zoneweave_runtime::{Handle, Nanos, Random};
-use zoneweave_zoned::ZoneId;
+use zoneweave_zoned::{BlockDevice, Lba, ZoneAddress, ZoneId};
 
 /// Blocks of the volume.
 const BLOCKS: u64 = 900;
@@ -194,4 +194,34 @@ fn a_scrub_that_waits_for_relocations_gives_way_and_stops() {
         assert!(report.stopped && report.segments == 0, "{report:?}");
     });
     assert_hit(&[Mark::ScrubAwaitedRelocation, Mark::ScrubStopped]);
+}
+
+/// The block of a trim is on no drive any more: what the trim hid does not come back.
+#[test]
+fn a_trim_that_is_lost_uncovers_nothing() {
+    let shape = Shape { data: 2, parity: 0, zones: 24, volume_blocks: Some(100), ..shape() };
+    let array = Array::create(shape, &mut Random::new(33));
+    live(&array, async |volume, _, _| {
+        put_all(volume, 100, 1).await;
+        volume.trim(Lba(0), 10, false).await.unwrap();
+        for (version, lba) in (2..6).flat_map(|version| (60..100).map(move |lba| (version, lba))) {
+            put(volume, lba, version).await.unwrap();
+        }
+        volume.flush().await.unwrap();
+        let mut sealed = volume.segments();
+        sealed.retain(|segment| segment.phase == SegmentPhase::Sealed);
+        for (drive, offset) in (0..2).flat_map(|drive| (1..17).map(move |offset| (drive, offset))) {
+            for zone in sealed.iter().filter_map(|segment| segment.zones[drive]) {
+                let how = Damage::Garbage { part: BlockPart::Data, seed: 7 };
+                array.drives[drive].corrupt(ZoneAddress::new(ZoneId(zone), offset), how);
+            }
+        }
+        let report = volume.scrub().await.unwrap();
+        assert!(report.unrepairable > 0, "{report:?}");
+        for lba in 0..10 {
+            let read = volume.read(Lba(lba), 1).await;
+            assert!(read.is_err(), "block {lba} is not known to be trimmed");
+        }
+    });
+    assert_hit(&[Mark::TombstoneLost]);
 }
