@@ -591,6 +591,9 @@ marks! {
     /// Users wait for space that only segments yield which wait for a member: what is left in them
     /// is given up.
     AwaitedBlocksGivenUp = "gc.awaited_blocks_given_up",
+    /// Segments that wait for a member have taken the reserve of relocation: the one with the
+    /// fewest blocks is given up.
+    AwaitedBlocksGivenUpEarly = "gc.awaited_blocks_given_up_early",
     /// A trim is relocated, as older blocks that it hides may exist.
     TombstoneMoved = "tombstone.moved",
     /// A trim is older than everything left, and is dropped.

@@ -37,6 +37,16 @@ fn rot(volume: &Volume, array: &Array, drive: usize, segments: usize) {
     }
 }
 
+/// Damages a block of a drive in each full segment.
+fn rot_one(volume: &Volume, array: &Array, drive: usize) {
+    let sealed = volume.segments().into_iter();
+    let sealed = sealed.filter(|segment| segment.phase == SegmentPhase::Sealed);
+    for zone in sealed.map(|segment| segment.zones[drive].unwrap()) {
+        let how = Damage::Garbage { part: BlockPart::Data, seed: 9 };
+        array.drives[drive].corrupt(ZoneAddress::new(ZoneId(zone), ROTTEN.start), how);
+    }
+}
+
 /// Damages a header of the oldest full segment, which any drive can restore.
 fn rot_header(volume: &Volume, array: &Array, drive: usize) {
     let sealed = volume.segments().into_iter();
@@ -188,6 +198,33 @@ fn writes_go_on_when_only_blocks_of_an_absent_drive_are_in_the_way() {
         assert_eq!(volume.status().stopped, None);
     });
     assert_hit(&[Mark::AwaitedBlockLeft, Mark::AwaitedBlocksGivenUp]);
+}
+
+/// Each segment has one block that only the absent drive can restore, and is almost full when it is
+/// relocated: what stays takes space and yields none. The reserve of relocation was spent, and
+/// writes failed, also once the drive was back.
+#[test]
+fn segments_that_wait_leave_relocation_its_reserve() {
+    for lbas_kept in [4, 8] {
+        let shape = Shape { tabled: false, zone_blocks: 200, zones: 24, ..Shape::small() };
+        let array = Array::create(shape, &mut Random::new(48));
+        live(&array, async |volume, _, handle| {
+            put_all(volume, array.blocks, 1).await;
+            volume.fail(0).await.unwrap();
+            rot_one(volume, &array, 1);
+            let mut random = Random::new(49);
+            for _ in 0..3 * array.blocks {
+                let lba = random.below(array.blocks / lbas_kept) * lbas_kept;
+                put(volume, lba, 2).await.unwrap();
+            }
+            assert_eq!(volume.status().stopped, None);
+            bring_back(volume, &array, handle, 0).await;
+            for lba in (0..array.blocks).step_by(4) {
+                put(volume, lba, 3).await.unwrap();
+            }
+        });
+    }
+    assert_hit(&[Mark::AwaitedBlockLeft, Mark::AwaitedBlocksGivenUpEarly]);
 }
 
 /// A rebuild made blocks lost that another absent drive has.

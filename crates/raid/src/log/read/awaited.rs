@@ -14,11 +14,19 @@ use crate::log::engine::state::State;
 use crate::log::format::EntryKind;
 use crate::log::read::awaited_blocks::AwaitedBlock;
 use crate::log::segment::scan::ListedBlock;
+use crate::scheme::ColumnSet;
 
 /// Most blocks that are remembered: some 100 KiB of memory. Beyond it, the newest ones are not.
 const BLOCKS_MOST: usize = 2048;
 
 impl State {
+    /// The slots without a drive in service.
+    #[must_use]
+    pub(in crate::log) fn out_of_service(&self) -> ColumnSet {
+        let members = self.array.scheme().iter().zip(&self.array.members);
+        members.filter(|(_, member)| member.device.is_none()).map(|(column, _)| column).collect()
+    }
+
     /// A block can be neither read nor reconstructed before a member returns.
     pub(in crate::log) fn note_awaited_at(&mut self, place: BlockPlace) {
         let pba = self.space.pba(place);
@@ -39,12 +47,12 @@ impl State {
         assert!(known <= BLOCKS_MOST, "{known} blocks are awaited");
     }
 
-    /// A listed block can be neither read nor reconstructed before a member returns.
+    /// A listed block can be neither read nor reconstructed before a member returns. Blocks of
+    /// parity count as well: their segment is relocated when one does.
     pub(in crate::log) fn note_awaited(&mut self, (place, entry): &ListedBlock) {
+        self.note_awaited_at(*place);
         if entry.kind == EntryKind::Data {
-            let pba = self.space.pba(*place);
-            self.note_awaited_at(*place);
-            self.awaited.identify(pba, entry.lba);
+            self.awaited.identify(self.space.pba(*place), entry.lba);
         }
     }
 

@@ -124,7 +124,7 @@ pub(in crate::log) async fn rebuild_or_name(
 /// What becomes of a block that was not reconstructed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// A drive gave no answer about its block, and may do so yet.
+    /// A drive gave no answer about its block, or was not asked, and may do so yet.
     Open,
     /// A drive that is out of service may return with what is missing.
     Awaited,
@@ -137,7 +137,10 @@ pub(super) async fn rebuild_or_judge(
     core: &Rc<Core>,
     place: BlockPlace,
 ) -> (Option<Rebuilt>, Outlook) {
-    let plan = plan(&core.state.borrow(), place, ColumnSet::default(), &mut 0);
+    let (plan, out) = {
+        let state = core.state.borrow();
+        (plan(&state, place, ColumnSet::default(), &mut 0), state.out_of_service())
+    };
     let Some(plan) = plan else { return (None, Outlook::Lost) };
     let of = |may_return| if may_return { Outlook::Awaited } else { Outlook::Lost };
     let own_may = || core.device(place.column).is_none();
@@ -155,7 +158,10 @@ pub(super) async fn rebuild_or_judge(
         count_damaged(core, &plan, &gathered, &intact);
         return (None, Outlook::Awaited);
     }
-    (None, if gathered.are_answers(plan.spots()) { Outlook::Lost } else { Outlook::Open })
+    // A drive that joined meanwhile was not asked.
+    let is_answer =
+        gathered.are_answers(plan.spots()) && out == core.state.borrow().out_of_service();
+    (None, if is_answer { Outlook::Lost } else { Outlook::Open })
 }
 
 /// Counts the damaged sources of a block. It stays as it is, so nothing else counts them.

@@ -104,6 +104,11 @@ impl State {
         if stopped || self.reclaim.moving.len() >= self.moved_at_a_time() || !self.can_move() {
             return None;
         }
+        // One that begins now would have to give up its awaited blocks.
+        let may_leave = !self.out_of_service().is_empty() && !self.reclaim.moving.is_empty();
+        if may_leave && self.is_reserve_taken() {
+            return None;
+        }
         let need = self.need_of_space();
         self.victim(need).filter(|slot| self.may_move_concurrently(*slot))
     }

@@ -29,7 +29,7 @@ use crate::log::segment::scan::{ListedBlock, span_entries};
 use crate::log::segment::table::{Phase, Segment};
 use crate::log::segment::verify::FoundBlock;
 
-use crate::log::reclaim::relocate::awaited::{leave_awaited, out_of_service};
+use crate::log::reclaim::relocate::awaited::leave_awaited;
 pub(in crate::log) use crate::log::reclaim::relocate::pending::{
     Moving, lost_block, moved_run, newest_of,
 };
@@ -59,7 +59,7 @@ pub(super) async fn evacuate(core: &Rc<Core>, slot: SegmentSlot, must_empty: boo
         let state = core.state.borrow();
         let segment = &state.segments[slot];
         assert!(segment.is_busy(), "segment {} is relocated without a claim", segment.id);
-        !must_empty && may_leave_blocks(segment)
+        !must_empty && may_leave_blocks(segment) && !state.is_reserve_taken()
     };
     // Undone relocations need not be repeated.
     if take_back_left(core).await.is_none() {
@@ -315,7 +315,7 @@ impl Mover {
         // Reads in the order on media.
         batch.sort_unstable_by_key(|(place, _)| *place);
         let mut places: Vec<_> = batch.iter().map(|(place, _)| *place).collect();
-        let out = out_of_service(&self.core);
+        let out = self.core.state.borrow().out_of_service();
         let mut found = read_for_good(&self.core, &places).await;
         assert!(found.len() == places.len(), "{} answers for {} blocks", found.len(), places.len());
         let leaves = self.leaves && !self.core.state.borrow().segments[self.slot].has_no_summary();

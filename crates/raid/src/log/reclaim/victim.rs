@@ -7,11 +7,13 @@
 //! requires.
 //!
 //! A segment with blocks that only an absent member can give waits for that one. The last resort
-//! takes it all the same: users wait for space, nothing else yields any, and these blocks are lost.
+//! takes it all the same, and these blocks are lost: users wait for space, and nothing else yields
+//! any, or segments that wait have taken the reserve of relocation.
 
 use crate::instrument::marks::{Mark, mark_if};
 use crate::instrument::mutants::{Mutant, mutant};
 use crate::log::engine::address::SegmentSlot;
+use crate::log::engine::limits::RESERVE_SEGMENTS;
 use crate::log::engine::state::State;
 use crate::log::format::StreamKind;
 use crate::log::reclaim::space::Need;
@@ -64,9 +66,34 @@ impl State {
             || self.segments.iter().any(|(_, segment)| yields(segment))
     }
 
+    /// Whether blocks that stayed where they are have taken the reserve of relocation: a segment
+    /// that keeps blocks takes space and yields none. From then on, each relocation has to empty
+    /// its segment, as the proof in `engine/limits` requires.
+    pub(in crate::log) fn is_reserve_taken(&self) -> bool {
+        self.free_segments() + self.coming_free() < RESERVE_SEGMENTS
+    }
+
+    /// The waiting segment with the fewest blocks, if space has to come from one. It yields a whole
+    /// segment for a few blocks. Another one might have to give up as many, and yield less.
+    fn waiting_victim(&self, need: Need) -> Option<SegmentSlot> {
+        if need != Need::Segments || !self.is_reserve_taken() || self.may_yield_soon() {
+            return None;
+        }
+        let waiting = self.segments.iter().filter(|(_, segment)| {
+            let yields = self.writes.gains(segment) && self.frees_what_is_scarce(segment);
+            segment.waits() && segment.may_be_moved() && yields
+        });
+        let victim = waiting.min_by_key(|(slot, segment)| (segment.valid(), *slot)).map(first);
+        mark_if(Mark::AwaitedBlocksGivenUpEarly, || victim.is_some());
+        victim
+    }
+
     /// The segment to be relocated next, if any.
     #[must_use]
     pub(super) fn victim(&self, need: Need) -> Option<SegmentSlot> {
+        if let Some(waiting) = self.waiting_victim(need) {
+            return Some(waiting);
+        }
         let urgent: Vec<_> = self.segments.standing().urgent.iter().copied().collect();
         let least = urgent.into_iter().min_by_key(|slot| (self.segments[*slot].valid(), *slot));
         if least.is_some() || need == Need::Nothing {

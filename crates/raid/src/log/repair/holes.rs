@@ -34,6 +34,7 @@ pub(super) fn note_hole(core: &Core, hole: Hole, entry: Option<&IndexEntry>) {
     let hole = DamagedBlock { column: place.column, offset, is_readable: false };
     state.count_damage(place.slot, hole, if is_lost { Fate::Lost } else { Fate::Found });
     if awaits_member {
+        state.note_awaited_at(place);
         mapped.inspect(|entry| state.note_awaited(&(place, **entry)));
     } else {
         state.segments[place.slot].mark_damaged();

@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use crate::instrument::marks::{Mark, mark};
 use crate::log::engine::core::Core;
+use crate::log::format::EntryKind;
 use crate::log::read::reconstruct::may_yet_return;
 use crate::log::read::retry::read_for_good;
 use crate::log::segment::scan::ListedBlock;
 use crate::log::segment::table::Fate;
 use crate::log::segment::verify::FoundBlock;
-use crate::scheme::{Column, ColumnSet};
+use crate::scheme::ColumnSet;
 
 /// Takes the blocks out of a batch that stay. Since these slots were out of service, it has been
 /// read; a block that a member may have brought back meanwhile is read again.
@@ -26,6 +27,8 @@ pub(super) async fn leave_awaited(
     for (listed, found) in batch.into_iter().zip(found) {
         let found = match found {
             Some(found) => Some(found),
+            // Only the block itself says what was trimmed: a start without it is refused.
+            None if is_tombstone(core, &listed) => None,
             None => match find_again(core, out, &listed).await {
                 Again::Found(found) => Some(found),
                 Again::Awaited => continue,
@@ -55,7 +58,7 @@ async fn find_again(core: &Rc<Core>, mut out: ColumnSet, listed: &ListedBlock) -
             return Again::Awaited;
         }
         // A drive that joined meanwhile may have it; one that was lost may return with it.
-        let now = out_of_service(core);
+        let now = core.state.borrow().out_of_service();
         if out == now {
             return Again::Lost;
         }
@@ -67,6 +70,12 @@ async fn find_again(core: &Rc<Core>, mut out: ColumnSet, listed: &ListedBlock) -
     }
 }
 
+fn is_tombstone(core: &Core, (place, entry): &ListedBlock) -> bool {
+    let state = core.state.borrow();
+    let pba = state.space.pba(*place);
+    entry.kind == EntryKind::Tombstone || state.mapping.tombstones.contains_key(&pba)
+}
+
 fn leave(core: &Core, listed: &ListedBlock) {
     let place = listed.0;
     let mut state = core.state.borrow_mut();
@@ -76,12 +85,4 @@ fn leave(core: &Core, listed: &ListedBlock) {
     let offset = segment.geometry.offset_of(place.block);
     let counted = segment.damage.fate(place.column, offset) == Some(Fate::Restored);
     state.restorations_put_off += u64::from(counted);
-}
-
-/// The slots without a drive in service.
-pub(super) fn out_of_service(core: &Core) -> ColumnSet {
-    let state = core.state.borrow();
-    let members = state.array.members.iter().enumerate();
-    let out = members.filter(|(_, member)| member.device.is_none());
-    out.map(|(slot, _)| Column::of(slot)).collect()
 }
