@@ -35,6 +35,8 @@ pub(super) enum Found {
     Zoned(Vec<FoundZone>),
 }
 
+type OfZoned = fn(&raizn::MemberStatus) -> bool;
+
 impl Engine {
     /// Starts the array of drives.
     ///
@@ -53,27 +55,25 @@ impl Engine {
 
     /// Whether each slot has a working member.
     pub(super) fn online(&self) -> Vec<bool> {
-        self.members(|state| state == MemberHealth::Online, |online| online)
+        self.members(|state| state == MemberHealth::Online, |member| member.online)
     }
 
     /// Whether each slot has a member that takes writes, whole or being rebuilt.
     pub(super) fn in_service(&self) -> Vec<bool> {
-        self.members(MemberHealth::is_in_service, |online| online)
+        self.members(MemberHealth::is_in_service, |member| member.online)
     }
 
     /// Whether the member of each slot was evicted. One that is only missing may be back later.
     pub(super) fn evicted(&self) -> Vec<bool> {
-        self.members(|state| state == MemberHealth::Failed, |online| !online)
+        self.members(|state| state == MemberHealth::Failed, |one| !one.online && !one.missing)
     }
 
-    fn members(&self, of_log: fn(MemberHealth) -> bool, of_zoned: fn(bool) -> bool) -> Vec<bool> {
+    fn members(&self, of_log: fn(MemberHealth) -> bool, of_zoned: OfZoned) -> Vec<bool> {
         match self {
             Self::Log(volume) => {
                 volume.status().members.iter().map(|member| of_log(member.state)).collect()
             }
-            Self::Zoned(volume) => {
-                volume.status().members.iter().map(|member| of_zoned(member.online)).collect()
-            }
+            Self::Zoned(volume) => volume.status().members.iter().map(of_zoned).collect(),
         }
     }
 
