@@ -92,7 +92,11 @@ async fn run<V: RecordsFaults>(mut volume: Rc<V>) {
         // A volume that closes meanwhile does not keep its drives for this task.
         let (handle, weak) = (volume.handle().clone(), Rc::downgrade(&volume));
         drop(volume);
-        handle.sleep(pause).await;
+        let end = handle.now() + pause;
+        let goes_on = || weak.upgrade().is_some_and(|volume| !volume.is_closing());
+        while handle.now() < end && goes_on() {
+            handle.sleep(PAUSE.min(end.since(handle.now()))).await;
+        }
         match weak.upgrade() {
             Some(again) => volume = again,
             None => return,
